@@ -20,6 +20,7 @@ from console.bindings import TerminalConsole
 from console.command_line import Options, command_name
 from console.command_texts import PACKAGE
 from console.forked_children import ForkedChildren
+from console.leave import leave
 from console.process_signals import ProcessSignals
 from console.systemd import Service
 
@@ -66,7 +67,7 @@ local function count_others()
 end
 
 return function(executable, script, count, ...)
-    local prelude, arg = {...}, {select(2 * count + 1, ...)}
+    local prelude, arguments, arg = {...}, {select(2 * count + 1, ...)}, {select(2 * count + 1, ...)}
     arg[-1], arg[0] = executable, script
     rawset(_G, 'arg', arg)
     for i = 1, 2 * count, 2 do
@@ -74,7 +75,7 @@ return function(executable, script, count, ...)
     end
     local source, name = wait(python.program_source())
     if source then
-        run(source, name, unpack(arg))
+        run(source, name, unpack(arguments))
     end
     if python.program_begins_session() then
         require('console').start()
@@ -94,7 +95,7 @@ end
 NO_USER = 67  # EX_NOUSER of sysexits.h
 
 _MAIN_FIBER = 103
-"""The id of the fiber of the script in Tarantool, after those that it starts itself; the last of them is `on_shutdown`."""
+"""The id of the fiber of the script in Tarantool, after those that it starts itself, the last of them `on_shutdown`."""
 
 _CONSOLE_NAME = f"Lunabox {VERSION} ({PACKAGE})"
 
@@ -295,7 +296,9 @@ class Program:
         else:
             streams.complain(_error_text(error))
         self._say(Level.FATAL, "fatal error, exiting the event loop")
-        self._die()
+        log.close()
+        streams.INHERITED.restore()
+        leave(streams.finish(1))
 
 
 def _executable() -> str:

@@ -102,7 +102,7 @@ class Runtime:
         self.end_context = end_context
         self.on_lend: Callable[[Any], None] = lambda ctx: None
         """Called with a Context that has a transaction open, before Lua runs with it and may start other fibers."""
-        self._reserved = 0
+        self._reserved = self._next_system = 0
         self.log = log or _log_to_stderr
         self.log_problem = log_problem or (lambda error: self.log("error", error.log_text, ""))
         self.machine = machine or Machine()
@@ -233,15 +233,28 @@ class Runtime:
         self._reserved = fiber_id
 
     def number_system_fibers(self, names: Iterable[str]) -> dict[str, int]:
-        """Take the next ids for fibers of the node itself; returns them by their names."""
-        numbers = {}
-        for name in names:
-            numbers[name] = self.cells[_NEXT_ID]
-            self.cells[_NEXT_ID] += 1
+        """Take the next ids for fibers of the node itself; returns them by their names.
+
+        Ids for more of them follow, until `number_fibers_after` is called.
+        """
+        self._next_system = self.cells[_NEXT_ID]
+        numbers = {name: self.take_system_number() for name in names}
+        self.cells[_NEXT_ID] = self._next_system
         return numbers
 
-    def number_fibers_after(self, highest: int, wanted: int) -> None:
-        """Set the id of the next fiber to `wanted`, or behind `highest` and all fibers with a Context."""
+    def take_system_number(self) -> int:
+        """Return an id for a new fiber of the node itself."""
+        if self._next_system:
+            self._next_system += 1
+            return self._next_system - 1
+        self.cells[_NEXT_ID] += 1
+        return self.cells[_NEXT_ID] - 1
+
+    def number_fibers_after(self, highest: int, count: int) -> None:
+        """Leave out `count` ids after those of the node itself; the next one is also behind `highest`, the id of the
+        last fiber that lives, and all fibers with a Context.
+        """
+        wanted, self._next_system = self._next_system + count, 0
         self.cells[_NEXT_ID] = max(wanted, int(highest) + 1, *(fiber_id + 1 for fiber_id in self.contexts))
 
     def fiber_ended(self, fiber_id: int) -> None:

@@ -76,6 +76,7 @@ class LuaInstance:
         self.text_consoles = ConsoleBinding(self.runtime, self.node)
         self._name_of_fiber = self.runtime.compile(_NAME_OF_FIBER, "=embed")
         self.node.log.fiber = self._current_fiber
+        self.node.log.take_number = self.runtime.take_system_number
 
     def _current_fiber(self) -> tuple[int, str] | None:
         """Return the id and name of the running Lua fiber, or of the node's task (such as an applier's), for the log.

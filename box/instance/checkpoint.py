@@ -10,7 +10,6 @@ box.snapshot(), checkpoint_interval, checkpoint_wal_threshold
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple

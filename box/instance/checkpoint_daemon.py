@@ -1,9 +1,9 @@
 """The daemon that makes checkpoints: every `checkpoint_interval` seconds, and when the log has reached
 `checkpoint_wal_threshold`.
 
-The first checkpoint comes one to two intervals after the interval was set, at random, so that instances that were started
-together do not write their snapshots together; the others follow it at whole intervals. A snapshot that a user asks for
-begins this anew.
+The first checkpoint comes one to two intervals after the interval was set, at random, so that instances that were
+started together do not write their snapshots together; the others follow it at whole intervals. A snapshot that a user
+asks for begins this anew.
 """
 
 from __future__ import annotations

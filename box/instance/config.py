@@ -33,6 +33,16 @@ class Config:
         self.values = values
         self.is_loaded = True
 
+    def check_start(self) -> None:
+        """Make the check of combinations that comes after the log was opened, so that its failure ends the start.
+
+        Raises:
+            ConfigError: CFG.
+        """
+        from box.instance.option_checks import check_read_only
+
+        check_read_only(self.values)
+
     def changes(self, options: Mapping[str, Value], warn: Callable[[str], None]) -> list[tuple[str, Value]]:
         """Return what a later `box.cfg` changes, in the order of application.
 

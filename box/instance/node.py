@@ -306,8 +306,8 @@ class Instance:
         schema.on_change.append(self.events.changed)
         schema.progress = self.progress
         schema.release = self.releaser.release
-        schema.on_replicaset_uuid += [self.state.set_replicaset_uuid, self._log_replicaset_uuid]
-        schema.on_cluster_change.append(self.membership.on_cluster_change)
+        schema.on_replicaset_uuid = [self.state.set_replicaset_uuid]  # with MVCC the parts are connected twice
+        schema.on_cluster_change = [self.membership.on_cluster_change]
         self.state.on_instance_id += [
             lambda instance_id: setattr(limbo, "instance_id", instance_id),
             lambda instance_id: setattr(schema, "instance_id", instance_id),
@@ -344,10 +344,6 @@ class Instance:
         self.events.changed()
         for hook in self.on_election:
             hook()
-
-    def _log_replicaset_uuid(self, uuid: UUID) -> None:
-        if self._startup is None or not self._startup.is_founding:  # a founder does so when it has registered
-            self.log.info(f"cluster uuid {uuid}")
 
     def _report_ignored(self, error: BoxError) -> None:
         """Count and log an error that an upsert ignores: of one of its operations, or a change of the primary key."""
@@ -439,6 +435,7 @@ class Instance:
             hook()
         self.process.enter()
         self.log.info("wal/engine cleanup is paused")
+        self.config.check_start()
         self._tell_status()
         self._watch.begin()
         await self._reconfiguration.apply_initial()

@@ -137,4 +137,4 @@ START_ORDER: Final = (
     *_TARANTOOL_ORDER,
     *(name for name, option in OPTIONS.items() if option.dynamic and name not in _TARANTOOL_ORDER),
 )
-"""The options that may change, in the order in which Tarantool's log names them after a start (that of a hash table)."""
+"""The options that may change, in the order in which Tarantool's log names them after a start: that of a hash table."""

@@ -100,11 +100,12 @@ class ProcessSetup:
     def _open_log(self) -> None:
         log, config = self._resources.log, self._resources.config
         log.level = log_level(config["log_level"])
-        if not log.is_open or config["log"] != log.target:
+        log.nonblock = config["log_nonblock"]
+        if config["log"] and config["log"] != log.target:
             self._opens_log = True
-            log.nonblock = config["log_nonblock"]
             log.open(config["log"], self._resources.paths.resolve)
             self._opens_log = False
+        log.is_open = True
         log.format = config["log_format"]
 
     def leave(self) -> None:

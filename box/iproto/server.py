@@ -16,7 +16,6 @@ from box.iproto.served_calls import ServedCalls
 from box.iproto.served_statements import ServedStatements
 from box.iproto.stats import Net
 from box.iproto.turns import Turns
-from box.log import Level
 from box.net import uri as uris
 from box.rate_limit import RateLimit
 from box.waiters import Waiters
@@ -85,7 +84,7 @@ class IprotoServer:
         uri = None if address is None else uris.check(address, "listen")
         if self._listener is not None:
             await self.stop_listening()
-            self.node.log.say(Level.INFO, "binary: stopped", cord="iproto", fiber="101/main")
+            self.node.log.of_cord("iproto/101/main").info("binary: stopped")
         if uri is None:
             return
         self._listener = await self.node.network.listen(uri, self._accept)

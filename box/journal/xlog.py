@@ -332,7 +332,7 @@ class XlogDecoder:
     the file of the first byte not yet taken: after None without `eof` that is where a torn block (or nothing) begins.
     """
 
-    __slots__ = ("_name", "_buffer", "_pos", "_start", "eof", "meta")
+    __slots__ = ("_buffer", "_name", "_pos", "_start", "eof", "meta")
 
     def __init__(self, name: str = "") -> None:
         """`name` is that of the file, for errors about its end."""

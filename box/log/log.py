@@ -80,8 +80,8 @@ class _Speaker(ABC):
 
 
 class Log(_Speaker):
-    """The log of one instance. `fiber` returns `(id, name)` of the running fiber, or None; `clock` returns seconds since
-    the epoch.
+    """The log of one instance. `fiber` returns `(id, name)` of the running fiber, or None; `clock` returns seconds
+    since the epoch.
 
     `fiber` is called only in the thread that has made the log; lines of other threads show the thread's name. Any
     thread may log messages. Logging never raises: a line that cannot be written is counted, and the next line that can
@@ -99,13 +99,15 @@ class Log(_Speaker):
         self.format = "plain"
         self.system_fibers: dict[str, int] = {}
         """The ids of the node's own fibers by their names."""
+        self.take_number: Callable[[], int] | None = None
+        """Returns the id of a new fiber of the node's own."""
         self.forward: Callable[[Level, str], None] | None = None
         """Takes messages in place of standard error; set by a program that embeds the instance."""
         self.open_sink = open_sink
         """Opens the sink of a destination; a simulated process has no destinations."""
         self._nonblock: bool | None = None
         self.is_open = False
-        """True once `open` was called."""
+        """True once `log.cfg` or a start has decided where the lines go."""
         self.target: str | None = None
         """The destination that was opened last, as it was named."""
 
@@ -122,7 +124,7 @@ class Log(_Speaker):
         if isinstance(sink, PipeSink | SyslogSink):
             kind = "pipe" if isinstance(sink, PipeSink) else "syslog"
             self.info(f"started logging into a {kind}, SIGHUP log rotation disabled")
-        self.target, self.is_open = target, True
+        self.target = target
         self._replace(sink)
 
     def send_to(self, sink: Sink) -> None:
@@ -287,6 +289,11 @@ class Log(_Speaker):
         """Return the id and the name of a fiber of the node's own; those without a number have 1."""
         return self.system_fibers.get(name, 1), name
 
+    def add_fiber(self, name: str) -> None:
+        """Give a fiber of the node's own, which begins now, an id."""
+        if self.take_number is not None:
+            self.system_fibers[name] = self.take_number()
+
     def of_fiber(self, name: str) -> FiberLog:
         """Return the same log for a fiber of the node's own, whoever calls it."""
         return FiberLog(self, name)
@@ -296,11 +303,24 @@ class Log(_Speaker):
         return CordLog(self, origin)
 
 
-class CordLog(_Speaker):
+class _OtherLog(_Speaker):
+    """The base of logs whose lines name another origin than the caller."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def of_cord(self, origin: str) -> CordLog:
+        return self._log.of_cord(origin)
+
+    def of_fiber(self, name: str) -> FiberLog:
+        return self._log.of_fiber(name)
+
+
+class CordLog(_OtherLog):
     """Logs messages under the name of a thread other than main."""
 
     def __init__(self, log: Log, origin: str) -> None:
-        self._log = log
+        super().__init__(log)
         self._cord, _, self._fiber = origin.partition("/")
 
     def say(self, level: Level, text: str) -> None:
@@ -309,15 +329,12 @@ class CordLog(_Speaker):
     def problem(self, error: BoxError) -> None:
         self._log.problem(error, cord=self._cord, fiber=self._fiber)
 
-    def of_cord(self, origin: str) -> CordLog:
-        return self._log.of_cord(origin)
 
-
-class FiberLog(_Speaker):
+class FiberLog(_OtherLog):
     """Logs messages under the name of one of the node's own fibers."""
 
     def __init__(self, log: Log, name: str) -> None:
-        self._log = log
+        super().__init__(log)
         self._name = name
 
     def say(self, level: Level, text: str) -> None:
@@ -325,9 +342,6 @@ class FiberLog(_Speaker):
 
     def problem(self, error: BoxError) -> None:
         self._log.problem(error, fiber=self._fiber)
-
-    def of_cord(self, origin: str) -> CordLog:
-        return self._log.of_cord(origin)
 
     @property
     def _fiber(self) -> str:

@@ -33,6 +33,7 @@ from box.wire.messages import Claim, RaftRequest, decode_promotions, decode_raft
 from box.wire.row import Row
 from box.wire.vclock import VClock
 
+WORKER: Final = "raft_worker"
 RETRY_DELAY: Final = 1.0
 """Seconds until a failed write of a row is retried."""
 
@@ -194,7 +195,7 @@ class Elections:
 
     def start(self) -> None:
         """Begin to write and send what the machine asks for, after the instance has started."""
-        self._spawn(self._record_and_tell(), "raft_worker")
+        self._spawn(self._record_and_tell(), WORKER)
 
     async def stop(self) -> None:
         """Stop all tasks and timers; nothing is written or sent after that."""
@@ -210,6 +211,8 @@ class Elections:
 
     def set_mode(self, mode: str) -> None:
         """Apply `box.cfg.election_mode`."""
+        if mode != ElectionMode.OFF and WORKER not in self._log.system_fibers:
+            self._log.add_fiber(WORKER)
         self.mode = ElectionMode(mode)
         self.raft.configure_candidate(self.mode is ElectionMode.CANDIDATE and self._is_consistent)
         self.raft.enable(self.mode is not ElectionMode.OFF)

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from box.data import codec
-from box.errors import timed_out
+from box.errors import BoxError, timed_out
 from box.instance.config import Config
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text, waiting
 from lua.bindings.environment import options_from_environment
@@ -44,8 +44,13 @@ class CfgBinding(Binding):
         Raises:
             ConfigError: CFG.
         """
-        config = Config()
-        config.load(self._with_environment(options), lambda warning: None)
+        config, warnings = Config(), list[str]()
+        try:
+            config.load(self._with_environment(options), warnings.append)
+        except BoxError:
+            for warning in warnings:  # a start logs them itself
+                self.node.log.warn(warning)
+            raise
         return _pack_values(config)
 
     @waiting("box_configure")
@@ -66,10 +71,8 @@ class CfgBinding(Binding):
 
     @exported("box_number_fibers")
     def number_fibers(self, highest: int) -> None:
-        """Number the next fibers as Tarantool does after a start; `highest` is the number of the last one that lives."""
-        first = self.node.log.system_fibers[_SYSTEM_FIBERS[-1]] + 1
-        feedback = _FIBERS_OF_FEEDBACK if self.node.config["feedback_enabled"] else 0
-        self.runtime.number_fibers_after(highest, first + feedback)
+        """Number the next fibers as Tarantool does after a start; `highest` is the number of the last living one."""
+        self.runtime.number_fibers_after(highest, _FIBERS_OF_FEEDBACK if self.node.config["feedback_enabled"] else 0)
 
     @exported("box_join_is_undone")
     def join_is_undone(self) -> bool:

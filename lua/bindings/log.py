@@ -77,7 +77,9 @@ class LogBinding(Binding):
         node = self.node
         try:
             node.log.nonblock = nonblock
-            node.log.open(text(target) or None, node.paths.resolve)
+            if target:
+                node.log.open(text(target), node.paths.resolve)
+            node.log.is_open = True
         except BoxError as error:
             if error.code == ErrorCode.CFG:
                 error = _without_option(error)

@@ -1,7 +1,7 @@
 """The cases of `command_lines`: shell commands in which `$T` is the executable.
 
-They stand in `command_line_texts`, each under a line `== its name`: files `.sh` have commands, files `.lua` a script that
-is run. `command_line_options` makes more of them.
+They stand in `command_line_texts`, each under a line `== its name`: files `.sh` have commands, files `.lua` scripts.
+`command_line_options` makes more of them.
 """
 
 from __future__ import annotations

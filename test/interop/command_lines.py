@@ -1,8 +1,8 @@
 """Runs command lines with Lunabox and with Tarantool, each in a fresh directory, and compares everything seen of them.
 
 `python -m test.interop.command_lines --kind log` runs cases on both (`LUNABOX_TARANTOOL`, or `tarantool` on PATH), and
-prints what differs and the share of equal cases. Compared: exit code, standard output and error, names of made files,
-contents of those that are text. Made equal: times, process ids, UUIDs, paths, lines of builtin modules, files of C code.
+prints what differs. Compared: exit code, standard output and error, names of made files, contents of those that are
+text. Made equal: times, process ids, UUIDs, paths, lines of builtin modules, files of C code.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def run(case: Case, executable: str) -> Seen:
         for name in ("PYTHONPATH", "PYTHONPYCACHEPREFIX"):
             if name in os.environ:
                 environment[name] = os.environ[name]
-        with (Path(place, "out").open("w+b") as output, Path(place, "err").open("w+b") as errors):
+        with Path(place, "out").open("w+b") as output, Path(place, "err").open("w+b") as errors:
             shell = subprocess.Popen(
                 ["bash", "-c", _SHELL + case.command],
                 cwd=directory,

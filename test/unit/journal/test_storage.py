@@ -87,8 +87,7 @@ def test_a_read_only_directory(tmp_path: Path) -> None:
     writable.
     """
     lines = write_around(".", tmp_path, lambda: tmp_path.chmod(0o500), lambda: tmp_path.chmod(0o700))
-    problem = "SystemError failed to create file './00000000000000000000.xlog.inprogress': Permission denied"
-    assert f"E> {problem}" in lines
+    assert "E> failed to create file './00000000000000000000.xlog.inprogress'" in lines
 
 
 def test_a_file_in_the_way_of_the_directory(tmp_path: Path) -> None:
@@ -101,8 +100,7 @@ def test_a_file_in_the_way_of_the_directory(tmp_path: Path) -> None:
         wal.write_text("in the way")
 
     lines = write_around("wal", tmp_path, spoil, wal.unlink)
-    problem = "SystemError failed to create file 'wal/00000000000000000000.xlog.inprogress': Not a directory"
-    assert f"E> {problem}" in lines
+    assert "E> failed to create file 'wal/00000000000000000000.xlog.inprogress'" in lines
 
 
 def test_a_journal_in_a_missing_directory(tmp_path: Path) -> None:
