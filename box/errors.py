@@ -150,15 +150,26 @@ class BoxError(Exception):
         return "ER_UNKNOWN" if code is None else f"ER_{code.name}"
 
     @property
-    def log_text(self) -> str:
-        """Return the error as Tarantool logs it: `ER_CFG: ...`, `XlogGapError: ...`, `SystemError ...: Connection
-        refused`.
+    def is_system(self) -> bool:
+        """True if it is a failure of the operating system, which logs show at a level of its own."""
+        return self.type in _SYSTEM_ERRORS
+
+    @property
+    def log_parts(self) -> tuple[str, str]:
+        """Return the error as Tarantool logs it, a kind and a text: (`ER_CFG`, ...), (`XlogGapError`, ...),
+        (`SystemError ...`, `Connection refused`).
         """
         if self.custom_type is not None:
-            return f"Custom type {self.custom_type}: {self.message}"
-        if self.type in _SYSTEM_ERRORS:
-            return f"SystemError {self.message}" + (f": {os.strerror(self.errno)}" if self.errno else "")
-        return f"{self.name if self.type in _CLIENT_ERRORS else self.type}: {self.message}"
+            return "Custom type %s", self.message  # as in Tarantool, whose log forgets to put the type there
+        if self.is_system:
+            return f"SystemError {self.message}", os.strerror(self.errno) if self.errno else ""
+        return self.name if self.type in _CLIENT_ERRORS else self.type, self.message
+
+    @property
+    def log_text(self) -> str:
+        """Return the error as a line of the log shows it: `ER_CFG: ...`, `SystemError ...: Connection refused`."""
+        kind, detail = self.log_parts
+        return f"{kind}: {detail}" if detail or not self.is_system else kind
 
     def __repr__(self) -> str:
         return f"<{self.type} {self.name}: {self.message}>"

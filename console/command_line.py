@@ -8,6 +8,10 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
+_SHORT = "hVvie:l:"
+_LONG = ["help", "version"]
+_SHOWS = {"-h": "help", "--help": "help", "-v": "version", "-V": "version", "--version": "version"}
+
 
 class UsageError(Exception):
     """A wrong command line; the text is for standard error."""
@@ -36,22 +40,36 @@ def command_name() -> str:
 def parse_arguments(arguments: list[str]) -> Options:
     """Parse the command line. Raises UsageError."""
     try:
-        pairs, rest = getopt.getopt(arguments, "hVvie:l:", ["help", "version"])
+        pairs, rest = getopt.getopt(arguments, _SHORT, _LONG)
     except getopt.GetoptError as error:
+        shown = _shown_before(arguments)
+        if shown is not None:
+            return Options(show=shown)
         raise UsageError(f"{command_name()}: {_usage_problem(error, arguments)}") from error
     prelude: list[tuple[str, str]] = []
     interactive, show = False, None
     for name, value in pairs:
         match name:
-            case "-h" | "--help":
-                show = show or "help"
-            case "-v" | "-V" | "--version":
-                show = show or "version"
+            case _ if name in _SHOWS:
+                show = show or _SHOWS[name]
             case "-i":
                 interactive = True
             case _:
                 prelude.append((name[1:], value))
     return Options(tuple(prelude), interactive, rest[0] if rest else None, tuple(rest[1:]), show)
+
+
+def _shown_before(arguments: list[str]) -> str | None:
+    """Return what an option before a wrong one shows. Options are handled one after another, as by getopt of C."""
+    for count in range(len(arguments), 0, -1):
+        for end in range(len(arguments[count - 1]), 0, -1):
+            beginning = [*arguments[: count - 1], arguments[count - 1][:end]]
+            try:
+                pairs, _ = getopt.getopt(beginning, _SHORT, _LONG)
+            except getopt.GetoptError:
+                continue
+            return next((_SHOWS[name] for name, _ in pairs if name in _SHOWS), None)
+    return None
 
 
 def _usage_problem(error: getopt.GetoptError, argv: Sequence[str]) -> str:

@@ -72,6 +72,6 @@ class ProcessSignals:
             node.log.warn("snapshot: the node is not configured")
             return
         try:
-            await node.checkpoints.make()
+            await node.checkpoints.make_now()
         except BoxError as error:
             node.log.error(f"snapshot: {error.message}")

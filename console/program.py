@@ -20,6 +20,7 @@ from console.bindings import TerminalConsole
 from console.command_line import Options, command_name
 from console.command_texts import PACKAGE
 from console.forked_children import ForkedChildren
+from console.leave import leave
 from console.process_signals import ProcessSignals
 from console.systemd import Service
 
@@ -66,7 +67,7 @@ local function count_others()
 end
 
 return function(executable, script, count, ...)
-    local prelude, arg = {...}, {select(2 * count + 1, ...)}
+    local prelude, arguments, arg = {...}, {select(2 * count + 1, ...)}, {select(2 * count + 1, ...)}
     arg[-1], arg[0] = executable, script
     rawset(_G, 'arg', arg)
     for i = 1, 2 * count, 2 do
@@ -74,7 +75,7 @@ return function(executable, script, count, ...)
     end
     local source, name = wait(python.program_source())
     if source then
-        run(source, name, unpack(arg))
+        run(source, name, unpack(arguments))
     end
     if python.program_begins_session() then
         require('console').start()
@@ -94,7 +95,7 @@ end
 NO_USER = 67  # EX_NOUSER of sysexits.h
 
 _MAIN_FIBER = 103
-"""The id of the fiber of the script in Tarantool, after those that it starts itself."""
+"""The id of the fiber of the script in Tarantool, after those that it starts itself, the last of them `on_shutdown`."""
 
 _CONSOLE_NAME = f"Lunabox {VERSION} ({PACKAGE})"
 
@@ -211,8 +212,9 @@ class Program:
             if not await self._run_main() or self._is_session:
                 return 0
         except BoxError as error:
-            return self._fail(error)
-        self._say(Level.CRIT, "entering the event loop")
+            self._fail(error)
+        if not self._stop.done():
+            self._say(Level.CRIT, "entering the event loop")
         self._log_notification(self._service.ready())
         return None
 
@@ -227,6 +229,7 @@ class Program:
         prelude = [word for pair in options.prelude for word in pair]
         rest = [os.fsencode(word) for word in (*prelude, *options.arguments)]
         runtime.number_fibers_from(_MAIN_FIBER)
+        self._instance.node.log.system_fibers["on_shutdown"] = _MAIN_FIBER - 1
         title = "interactive" if options.script is None else os.path.basename(options.script)
         (others,) = await runtime.call_raw(
             self._main, *map(os.fsencode, words), len(options.prelude), *rest, name=title
@@ -274,21 +277,28 @@ class Program:
         return self._instance.runtime.processes | ({log} if log is not None else set())
 
     def _say(self, level: Level, text: str) -> None:
-        """Write a message of no fiber to the log; before box.cfg it is a bare line on standard error, as in
+        """Write a message of no fiber to the log; before that is open it is a bare line on standard error, as in
         Tarantool.
         """
-        if self._instance.node.is_configured:
+        if self._instance.node.log.is_open:
             self._instance.node.log.say(level, text, fiber="")
         else:
             streams.complain(text)
 
-    def _fail(self, error: BoxError) -> int:
-        """Report the error of a script. Returns the exit code. As in Tarantool, no triggers run after it."""
+    def _fail(self, error: BoxError) -> NoReturn:
+        """Report the error of a script and end. As in Tarantool, nothing else happens after it: no triggers run, and no
+        new file of the log begins.
+        """
         self._service.failed(error.message)
-        self._say(Level.ERROR, _error_text(error))
+        log = self._instance.node.log
+        if log.is_open:
+            log.problem(error, fiber="")
+        else:
+            streams.complain(_error_text(error))
         self._say(Level.FATAL, "fatal error, exiting the event loop")
-        self._instance.node.on_shutdown.clear()
-        return 1
+        log.close()
+        streams.INHERITED.restore()
+        leave(streams.finish(1))
 
 
 def _executable() -> str:

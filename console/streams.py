@@ -80,8 +80,9 @@ def write(text: str) -> None:
 def complain(text: str) -> None:
     """Write a line to standard error; a failure is ignored."""
     try:
-        sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
+        sys.stderr.buffer.write(f"{text}\n".encode(errors="surrogateescape"))
+        sys.stderr.buffer.flush()
     except OSError:
         # Replaced, because its buffer would be written again at the end of the process, and would change the exit code.
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - it lives as long as the process

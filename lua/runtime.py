@@ -71,8 +71,8 @@ class Runtime:
     """A Lua state and its fibers.
 
     `new_context()` makes the Context of a fiber on first use; `end_context(ctx)` is called when such a fiber has ended.
-    `log(level, text, where)` receives uncaught errors, with the levels 'crit', 'error', 'warn', 'info' and 'debug';
-    `where` is the `file:line` of an error or empty.
+    `log_problem` receives uncaught errors; `log(level, text, where)` other messages, with the levels 'crit', 'error',
+    'warn', 'info' and 'debug'; `where` is the `file:line` of an error or empty.
     `write(bytes)` receives the output of `print`, `on_exit(code)` the code of `os.exit`.
     """
 
@@ -84,6 +84,7 @@ class Runtime:
         new_context: Callable[[], Any] | None = None,
         end_context: Callable[[Any], None] | None = None,
         log: LogSpeaker | None = None,
+        log_problem: Callable[[BoxError], None] | None = None,
         write: Callable[[bytes], None] | None = None,
         on_exit: Callable[[int], None] | None = None,
         clock: Callable[[], float] = time.time,
@@ -101,7 +102,9 @@ class Runtime:
         self.end_context = end_context
         self.on_lend: Callable[[Any], None] = lambda ctx: None
         """Called with a Context that has a transaction open, before Lua runs with it and may start other fibers."""
+        self._reserved = self._next_system = 0
         self.log = log or _log_to_stderr
+        self.log_problem = log_problem or (lambda error: self.log("error", error.log_text, ""))
         self.machine = machine or Machine()
         """The files, sockets and clocks that Lua modules use."""
         self.processes: set[int] = set()
@@ -225,6 +228,35 @@ class Runtime:
         """Set the id of the next fiber, while none exists."""
         self.cells[_NEXT_ID] = fiber_id
 
+    def number_next_call(self, fiber_id: int) -> None:
+        """Give the fiber of the next call with a Context this id, which no other fiber has."""
+        self._reserved = fiber_id
+
+    def number_system_fibers(self, names: Iterable[str]) -> dict[str, int]:
+        """Take the next ids for fibers of the node itself; returns them by their names.
+
+        Ids for more of them follow, until `number_fibers_after` is called.
+        """
+        self._next_system = self.cells[_NEXT_ID]
+        numbers = {name: self.take_system_number() for name in names}
+        self.cells[_NEXT_ID] = self._next_system
+        return numbers
+
+    def take_system_number(self) -> int:
+        """Return an id for a new fiber of the node itself."""
+        if self._next_system:
+            self._next_system += 1
+            return self._next_system - 1
+        self.cells[_NEXT_ID] += 1
+        return self.cells[_NEXT_ID] - 1
+
+    def number_fibers_after(self, highest: int, count: int) -> None:
+        """Leave out `count` ids after those of the node itself; the next one is also behind `highest`, the id of the
+        last fiber that lives, and all fibers with a Context.
+        """
+        wanted, self._next_system = self._next_system + count, 0
+        self.cells[_NEXT_ID] = max(wanted, int(highest) + 1, *(fiber_id + 1 for fiber_id in self.contexts))
+
     def fiber_ended(self, fiber_id: int) -> None:
         """Forget the Context of a fiber that has ended; Lua calls it."""
         ctx = self.contexts.pop(fiber_id, None)
@@ -246,8 +278,11 @@ class Runtime:
         if getattr(ctx, "txn", None) is not None:
             self.on_lend(ctx)
         cells = self.cells
-        fiber_id = cells[_NEXT_ID]
-        cells[_NEXT_ID] = fiber_id + 1
+        if self._reserved:
+            fiber_id, self._reserved = self._reserved, 0
+        else:
+            fiber_id = cells[_NEXT_ID]
+            cells[_NEXT_ID] = fiber_id + 1
         self.contexts[fiber_id] = ctx
         self._fiber_of[id(ctx)] = fiber_id
         self._lent.add(fiber_id)

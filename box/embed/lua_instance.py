@@ -61,6 +61,7 @@ class LuaInstance:
             new_context=self.node.new_context,
             end_context=self._end_context,
             log=self._log,
+            log_problem=self.node.log.problem,
             write=write,
             on_exit=on_exit,
             clock=self.node.clock,
@@ -75,10 +76,12 @@ class LuaInstance:
         self.text_consoles = ConsoleBinding(self.runtime, self.node)
         self._name_of_fiber = self.runtime.compile(_NAME_OF_FIBER, "=embed")
         self.node.log.fiber = self._current_fiber
+        self.node.log.take_number = self.runtime.take_system_number
 
-    def _current_fiber(self) -> tuple[int, str]:
-        """Return the id and name of the running Lua fiber, or of the node's task (such as an applier's), for the
-        log.
+    def _current_fiber(self) -> tuple[int, str] | None:
+        """Return the id and name of the running Lua fiber, or of the node's task (such as an applier's), for the log.
+
+        Returns None if the loop itself calls something.
         """
         fiber_id = self.runtime.fiber_id
         if fiber_id and not self.runtime.closed:
@@ -86,8 +89,8 @@ class LuaInstance:
             return fiber_id, found.decode("utf-8", "replace") if isinstance(found, bytes) else "lua"
         task = asyncio.current_task(self.loop) if asyncio._get_running_loop() is self.loop else None
         if task is None or task.get_name().startswith("Task-"):
-            return self.node.configuring_fiber or (1, "main")
-        return 1, task.get_name()
+            return self.node.configuring_fiber
+        return self.node.log.system_fiber(task.get_name())
 
     def _log(self, level: str, text: str, where: str = "") -> None:
         self.node.log.say(_LEVELS[level], text, where=where)

@@ -10,13 +10,13 @@ box.snapshot(), checkpoint_interval, checkpoint_wal_threshold
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from box.errors import BoxError, ErrorCode, client_error, system_error
 from box.index.view import ListView, TupleView
+from box.instance.checkpoint_daemon import CheckpointDaemon
 from box.instance.instance_state import InstanceState
 from box.instance.resources import Resources
 from box.instance.view_in_thread import ViewInThread
@@ -62,7 +62,6 @@ class Checkpoints:
         synchro: LimboDriver,
     ) -> None:
         self._loop = resources.loop
-        self._random = resources.random
         self._disk = resources.disk
         self._threads = resources.threads
         self._paths = resources.paths
@@ -76,18 +75,14 @@ class Checkpoints:
         self._open_journal: Journal | None = None
         self.election_state: Callable[[], RaftRequest] = lambda: _NO_ELECTIONS
         """Returns the term and the vote of elections, which a snapshot stores."""
-        self.collector = GarbageCollector(self._remove, log=resources.log)
+        self.collector = GarbageCollector(self._remove, log=resources.log.of_fiber("gc"))
         self._lock: DirectoryLock | None = None
         self._directory: LogDirectory | None = None
         self._writer: SnapshotWriter | None = None
         self._views: list[tuple[Space, ViewInThread]] = []
         """The views of the snapshot that is being written, with their spaces."""
-        self._daemon: asyncio.Task[None] | None = None
-        self._wakeup = asyncio.Event()
-        self._is_requested = False
+        self._daemon = CheckpointDaemon(resources, self.make)
         self._is_stopped = False
-        self._due: float | None = None
-        """The time of the daemon's next checkpoint by the loop's clock, or None."""
 
     @property
     def _journal(self) -> Journal:
@@ -139,6 +134,12 @@ class Checkpoints:
         return self._directory.files[-1] if self._directory.files else None
 
     # -- making one -----------------------------------------------------------------------------
+
+    async def make_now(self) -> None:
+        """Write a snapshot because a user wants one; those of the daemon are rescheduled. Raises as `make` does."""
+        if not self.collector.checkpoint_is_in_progress:
+            self._daemon.reschedule()
+        await self.make()
 
     async def make(self) -> None:
         """Write a snapshot.
@@ -277,7 +278,7 @@ class Checkpoints:
         if snapshots is not None and self._directory is not None:
             directory = self._directory
             directory.scan()
-            await self._journal.in_thread(directory.remove_before, snapshots.signature)
+            await self._journal.in_thread(directory.remove_before, snapshots.signature, self._log.of_cord("main"))
         if rows is not None:
             await self._journal.collect_garbage(rows)
 
@@ -306,48 +307,19 @@ class Checkpoints:
 
     def start(self) -> None:
         """Collect garbage and make checkpoints from now on, because the node has started."""
-        self._journal.on_checkpoint_threshold = self._request
+        self._journal.on_checkpoint_threshold = self._daemon.request
         self._journal.on_files_removed = self.collector.files_were_removed
         self.set_threshold(self._config["checkpoint_wal_threshold"])
         self.collector.start(0 if self._config["replication_anon"] else self._config["wal_cleanup_delay"])
-        self._daemon = self._loop.create_task(self._run(), name="checkpoint_daemon")
-        self.reschedule()
+        self._daemon.start()
 
     def set_threshold(self, size: float) -> None:
         """Set `checkpoint_wal_threshold`: a checkpoint is made after that many bytes of the log."""
         self._journal.checkpoint_threshold = int(min(size, 2.0**63))  # infinity has no integer
 
-    def _request(self) -> None:
-        """Request a checkpoint from the daemon, because the log has reached the threshold."""
-        self._is_requested = True
-        self._wakeup.set()
-
     def reschedule(self) -> None:
         """Begin a new `checkpoint_interval`. A running checkpoint continues."""
-        interval = self._config["checkpoint_interval"]
-        # The jitter keeps instances that were started together from writing their snapshots together.
-        jitter = 1 + self._random.random() / 10
-        self._due = self._loop.time() + interval * jitter if interval else None
-        self._wakeup.set()
-
-    async def _run(self) -> None:
-        while True:
-            await self._wait_until_due()
-            self._is_requested = False
-            try:
-                await self.make()
-            except BoxError as error:
-                self._log.error(f"checkpoint failed: {error.message}")
-            self.reschedule()
-
-    async def _wait_until_due(self) -> None:
-        while not self._is_requested:
-            self._wakeup.clear()
-            try:
-                async with asyncio.timeout_at(self._due):
-                    await self._wakeup.wait()
-            except TimeoutError:
-                return
+        self._daemon.reschedule()
 
     async def stop(self) -> None:
         """Cancel a running checkpoint and make no more."""
@@ -356,8 +328,5 @@ class Checkpoints:
         self._is_stopped = True
         self._errinj.wake()
         self._close_views()
-        if self._daemon is not None:
-            self._daemon.cancel()
-            await asyncio.gather(self._daemon, return_exceptions=True)
-            self._daemon = None
+        await self._daemon.stop()
         await self.collector.stop()

@@ -33,6 +33,16 @@ class Config:
         self.values = values
         self.is_loaded = True
 
+    def check_start(self) -> None:
+        """Make the check of combinations that comes after the log was opened, so that its failure ends the start.
+
+        Raises:
+            ConfigError: CFG.
+        """
+        from box.instance.option_checks import check_read_only
+
+        check_read_only(self.values)
+
     def changes(self, options: Mapping[str, Value], warn: Callable[[str], None]) -> list[tuple[str, Value]]:
         """Return what a later `box.cfg` changes, in the order of application.
 
@@ -43,6 +53,8 @@ class Config:
 
         # As in Tarantool, the type of a later `log` is not looked at.
         if options.get("log") is not None and options["log"] != self.values["log"]:
+            if options["log"] == "":
+                raise client_error(ErrorCode.RELOAD_CFG, "log")
             raise client_error(ErrorCode.CFG, "log", "can't be set dynamically")
         prepared = prepare(options, warn)
         for name, value in prepared.items():

@@ -27,6 +27,8 @@ class InstanceState:
         self.is_configured = False
         self.on_instance_id: list[Callable[[int], None]] = []
         """Called with each new id of the instance, for code that keeps a copy because it needs the id often."""
+        self.on_replicaset_uuid: Callable[[UUID], None] | None = None
+        """Called with the UUID of the replica set when its row is executed."""
 
     @property
     def is_read_only(self) -> bool:
@@ -40,6 +42,8 @@ class InstanceState:
     def set_replicaset_uuid(self, uuid: UUID) -> None:
         """Set the UUID of the replica set, from its row in `_schema`."""
         self.replicaset_uuid = uuid
+        if self.on_replicaset_uuid is not None:
+            self.on_replicaset_uuid(uuid)
 
     def set_instance_id(self, instance_id: int) -> None:
         """Set the id of this instance from its row in `_cluster`; 0 means that it has none."""

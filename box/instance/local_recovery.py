@@ -206,6 +206,7 @@ class LocalRecovery:
     async def _read_snapshot(self) -> None:
         resources, loader, force = self._resources, self._snapshot_loader, self._is_forced
         path = self._snapshot.path
+        resources.log.info("recovery start")
         resources.log.info(f"recovering from `{path}'")
         snapshot = SnapshotReader(
             resources.disk, path, force_recovery=force, log=resources.log, errinj=resources.errinj

@@ -26,8 +26,7 @@ class Membership:
     def on_cluster_change(self, replica_id: int, uuid: UUID, is_registered: bool) -> None:
         """Handle the registration or removal of an instance."""
         self._replication.on_cluster_change(replica_id, uuid, is_registered)
-        if is_registered:
-            self._log.info(f"assigned id {replica_id} to replica {uuid}")
+        self._log.info(f"assigned id {replica_id} to replica {uuid}" if is_registered else f"removed replica {uuid}")
         if uuid == self._state.instance_uuid:
             self._state.set_instance_id(replica_id if is_registered else 0)
         self.update_quorum()
@@ -35,6 +34,9 @@ class Membership:
     def update_quorum(self) -> None:
         """Recalculate the quorum: `replication_synchro_quorum` or the number of registered replicas has changed."""
         members = max(1, len(self._replication.replicaset.by_id))
-        quorum = synchro_quorum(self._config["replication_synchro_quorum"], members)
+        wanted = self._config["replication_synchro_quorum"]
+        quorum = synchro_quorum(wanted, members)
+        if isinstance(wanted, str):
+            self._log.info(f"update replication_synchro_quorum = {quorum}")
         self._synchro.set_quorum(quorum)
         self._replication.elections.set_quorum(quorum, members)

@@ -39,7 +39,7 @@ from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error
 from box.events import Events
 from box.instance.config import Config
-from box.instance.process_setup import ProcessSetup
+from box.instance.process_setup import ProcessSetup, explain_log
 from box.instance.resources import Paths, Resources
 from box.instance.start_stages import Stage, StartStages
 from box.instance.system_events import SHUTDOWN, provide_system_events
@@ -306,8 +306,8 @@ class Instance:
         schema.on_change.append(self.events.changed)
         schema.progress = self.progress
         schema.release = self.releaser.release
-        schema.on_replicaset_uuid.append(self.state.set_replicaset_uuid)
-        schema.on_cluster_change.append(self.membership.on_cluster_change)
+        schema.on_replicaset_uuid = [self.state.set_replicaset_uuid]  # with MVCC the parts are connected twice
+        schema.on_cluster_change = [self.membership.on_cluster_change]
         self.state.on_instance_id += [
             lambda instance_id: setattr(limbo, "instance_id", instance_id),
             lambda instance_id: setattr(schema, "instance_id", instance_id),
@@ -350,7 +350,7 @@ class Instance:
         self.stats.count_error(error)
         if error.code != ErrorCode.CANT_UPDATE_PRIMARY_KEY:
             self.log.error("UPSERT operation failed:")
-        self.log.error(error.log_text)
+        self.log.problem(error)
 
     def _log_synchro_failure(self, error: BoxError) -> None:
         self.log.error(f"could not write a synchronous request to the log: {error.message}")
@@ -434,6 +434,8 @@ class Instance:
         for hook in self.on_schema_init:
             hook()
         self.process.enter()
+        self.log.info("wal/engine cleanup is paused")
+        self.config.check_start()
         self._tell_status()
         self._watch.begin()
         await self._reconfiguration.apply_initial()
@@ -458,7 +460,7 @@ class Instance:
         if not sources.is_orphan:
             await self.stages.reach(Stage.SYNCED)
         self.checkpoints.start()
-        self._reconfiguration.log_initial()
+        await self._reconfiguration.log_initial()
         await parts.upgrade_at_start(
             self.resources, self.state, self.schema, self.dml, Context.admin(self.schema.admin)
         )
@@ -497,8 +499,14 @@ class Instance:
         if not self.process.is_entered:
             self.process.explain(error)
         else:
-            self.log.error(error.log_text)
+            self.log.problem(error)
             self.log.say(Level.FATAL, f"can't initialize storage: {error.message}")
+        for hook in self.on_failed_start:
+            hook(error)
+
+    def log_failed(self, error: BoxError) -> None:
+        """Handle a log that `log.cfg{}` cannot open as a failed start."""
+        explain_log(self.log, error)
         for hook in self.on_failed_start:
             hook(error)
 

@@ -295,7 +295,6 @@ def check(values: Values) -> None:
     _check_vinyl(values)
     _check_transactions(values)
     _require(values, "sql_cache_size", "must be non-negative", lambda size: int32(size) >= 0)
-    check_read_only(values)
     _check_numbers(values)
 
 
@@ -313,8 +312,8 @@ def check_change(current: Values, name: str, value: Value) -> None:
         ConfigError: CFG.
     """
     values = {**current, name: value}
-    if name == "read_only":
-        check_read_only(values, "read_only")
+    if name in ("read_only", "replication_anon"):
+        check_read_only(values, name)
     if name in ("instance_uuid", "replicaset_uuid"):
         # Only the current value is possible, which is checked where the option is applied.
         return

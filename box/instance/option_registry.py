@@ -122,3 +122,19 @@ DEPRECATED_NAMES: dict[str, str] = {
     "snapshot_count": "checkpoint_count",
     "snapshot_period": "checkpoint_interval",
 }
+
+_TARANTOOL_ORDER: Final = (
+    "io_collect_interval checkpoint_count wal_queue_max_size feedback_host custom_proc_title log_level "
+    "checkpoint_interval replication_anon replication_connect_timeout feedback_crashinfo wal_cleanup_delay "
+    "replication_timeout election_timeout election_mode feedback_enabled too_long_threshold memtx_memory "
+    "replication_sync_timeout vinyl_cache vinyl_max_tuple_size snap_io_rate_limit vinyl_timeout net_msg_max listen "
+    "replication_synchro_quorum replication instance_uuid replication_skip_conflict force_recovery "
+    "memtx_max_tuple_size replication_synchro_timeout feedback_interval sql_cache_size replication_sync_lag "
+    "worker_pool_threads replication_connect_quorum read_only vinyl_memory log_format readahead "
+    "checkpoint_wal_threshold replicaset_uuid wal_dir_rescan_delay"
+).split()
+START_ORDER: Final = (
+    *_TARANTOOL_ORDER,
+    *(name for name, option in OPTIONS.items() if option.dynamic and name not in _TARANTOOL_ORDER),
+)
+"""The options that may change, in the order in which Tarantool's log names them after a start: that of a hash table."""

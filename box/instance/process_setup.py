@@ -9,7 +9,7 @@ from box.errors import BoxError, system_error, unsupported
 from box.instance.pidfile import PidFile
 from box.instance.privileges import become
 from box.instance.resources import Resources
-from box.log import Level, log_level
+from box.log import Level, Log, log_level
 from box.wire.tarantool_version import PACKAGE_VERSION
 
 
@@ -51,15 +51,15 @@ class ProcessSetup:
         self._open_log()
         self._go_into_background()
         resources.log.crit(f"Tarantool {PACKAGE_VERSION}")
-        resources.log.crit(f"log level {resources.log.level}")
+        level = resources.config["log_level"]
+        resources.log.crit(f"log level {resources.log.level if isinstance(level, str) else int(level)}")
         self.is_entered = True
 
     def explain(self, error: BoxError) -> None:
         """Log why `enter` has failed. There is no log yet, so these lines go to standard error."""
         log = self._resources.log
         if self._opens_log:
-            log.error(error.log_text)
-            log.say(Level.FATAL, "failed to initialize logging subsystem")
+            explain_log(log, error)
         else:
             log.say(Level.FATAL, error.message + (f": {os.strerror(error.errno)}" if error.errno else ""))
 
@@ -105,6 +105,7 @@ class ProcessSetup:
             self._opens_log = True
             log.open(config["log"], self._resources.paths.resolve)
             self._opens_log = False
+        log.is_open = True
         log.format = config["log_format"]
 
     def leave(self) -> None:
@@ -112,3 +113,9 @@ class ProcessSetup:
         if self._pid_file is not None:
             self._pid_file.remove()
             self._pid_file = None
+
+
+def explain_log(log: Log, error: BoxError) -> None:
+    """Log why the log's destination cannot be opened, to where it writes so far."""
+    log.problem(error)
+    log.say(Level.FATAL, "failed to initialize logging subsystem")

@@ -6,6 +6,7 @@ earlier ones stay, as in Tarantool.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,7 +19,7 @@ from box.instance.instance_state import InstanceState
 from box.instance.journal_opening import JournalOpening
 from box.instance.membership import Membership
 from box.instance.mode import ReadOnlyReason
-from box.instance.option_registry import OPTIONS
+from box.instance.option_registry import OPTIONS, START_ORDER
 from box.instance.resources import Resources
 from box.iproto.server import IprotoServer
 from box.log import Log, log_level
@@ -88,9 +89,11 @@ def make_setters(
 
     def set_log_level(value: int | str) -> None:
         log.level = log_level(value)
+        log.debug(f"log: level set to {value if isinstance(value, int) else log.level}")
 
     def set_log_format(value: str) -> None:
         log.format = value
+        log.debug(f"log: format set to '{value}'")
 
     def set_instance_uuid(value: str | None) -> None:
         if value is not None and value != str(state.instance_uuid):
@@ -197,17 +200,27 @@ class Reconfiguration:
         for name in FOR_ELECTIONS:
             await self._apply(name, self._config[name])
 
-    def log_initial(self) -> None:
+    async def log_initial(self) -> None:
         """Log, after the start, the options that may change and differ from their defaults. Tarantool counts those
         of the log as different.
+
+        Other tasks have a turn where Tarantool's fibers have one: where it starts the feedback daemon anew, or else
+        tells the log's thread of the threshold.
         """
-        for name, value in sorted(self._config.values.items()):
-            option = OPTIONS[name]
-            if option.dynamic and (value != option.default or name in ("log_format", "log_level")):
+        config = self._config
+        pause = "feedback_crashinfo" if config["feedback_enabled"] else "checkpoint_wal_threshold"
+        for name in START_ORDER:
+            if name == pause:
+                await asyncio.sleep(0)
+            value = config[name]
+            if name in ("log_format", "log_level"):
+                await self._apply(name, value)
+            if value is not None and (value != OPTIONS[name].default or name in ("log_format", "log_level")):
                 self._log_option(name, value)
 
     def _log_option(self, name: str, value: Any) -> None:
-        text = json.dumps(_masked(value)) if name == "replication" else json.dumps(value, separators=(",", ":"))
+        shown = _masked(value) if name == "replication" else value
+        text = json.dumps(shown, separators=(",", ":"), ensure_ascii=False).replace("/", "\\/")
         self._log.info(f"set '{name}' configuration option to {text}")
 
 

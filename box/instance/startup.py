@@ -80,6 +80,7 @@ class Startup:
         self._listen = listen
         self._first_uuid = first_uuid
         self._recovery: LocalRecovery | None = None
+        state.on_replicaset_uuid = self._log_replicaset_uuid
         self._joining: LongWork | None = None
         self.on_standby: Callable[[], None] = _nothing
         """Called when the instance begins to follow the log of another running one."""
@@ -96,6 +97,9 @@ class Startup:
             await (self._recover(snapshot) if is_alone else self._stand_by(snapshot))
             return False
         return await self._bootstrap()
+
+    def _log_replicaset_uuid(self, uuid: UUID) -> None:
+        self._log.info(f"cluster uuid {uuid}")
 
     @property
     def is_standby(self) -> bool:
@@ -206,6 +210,7 @@ class Startup:
         self._log.info("initializing an empty data directory")
         wanted = self._config["replicaset_uuid"]
         replicaset_uuid = self._resources.random_uuid() if wanted is None else UUID(wanted)
+        self._state.on_replicaset_uuid = None  # a founder logs it when it has registered
         for space_id, tuples in bootstrap_runs(self._state.instance_uuid, replicaset_uuid):
             for start in range(0, len(tuples), _ROWS_A_TURN):
                 await asyncio.sleep(0)

@@ -157,7 +157,7 @@ class ServerConnection(CallingHalf):
         try:
             await self._server.node.sessions.close(self.session)
         except BoxError as error:
-            self._server.node.log.error(error.log_text)
+            self._server.node.log.of_fiber("main").problem(error)
         except Exception as bug:
             self._server.dispatcher.unexpected(bug)
 
@@ -380,7 +380,7 @@ class ServerConnection(CallingHalf):
         try:
             pos, need, count = self._serve_packets(data)
         except BoxError as error:
-            self._server.node.log.error(error.log_text)
+            self._server.node.log.problem(error)
             self.reply_error(0, error)
             self.close()
             return

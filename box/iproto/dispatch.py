@@ -149,7 +149,7 @@ class Dispatcher:
         try:
             row, body_at = decode_header(packet)
         except BoxError as error:
-            self._node.log.error(error.log_text)
+            self._node.log.problem(error)
             connection.reply_error(sync_of_broken_header(packet), error)
             return
         row.body = packet[body_at:]
@@ -174,7 +174,7 @@ class Dispatcher:
         row.type &= 0xFF
         if row.type == RequestType.AUTH or (row.type > _STREAM_TYPE_MAX and row.type != RequestType.PING):
             refusal = client_error(ErrorCode.UNABLE_TO_PROCESS_IN_STREAM, stream_type_name(row.type))
-            self._node.log.error(refusal.log_text)
+            self._node.log.problem(refusal)
             connection.reply_error(row.sync, refusal)
         else:
             connection.streams.submit(row)
@@ -199,7 +199,7 @@ class Dispatcher:
             handler(connection, row)
         except BoxError as error:
             if error.code in (ErrorCode.INVALID_MSGPACK, ErrorCode.UNKNOWN_REQUEST_TYPE):
-                self._node.log.error(error.log_text)
+                self._node.log.problem(error)
             self._node.sessions.tell_denied(connection.ctx, error)
             connection.reply_error(row.sync, error)
         except Exception as bug:
@@ -508,7 +508,7 @@ class Dispatcher:
 
     def _refuse_outside(self, connection: ServerConnection, row: Row) -> None:
         refusal = client_error(ErrorCode.UNABLE_TO_PROCESS_OUT_OF_STREAM, stream_type_name(row.type))
-        self._node.log.error(refusal.log_text)
+        self._node.log.problem(refusal)
         raise refusal
 
     def _begin(self, stream: RequestStream, row: Row) -> None:

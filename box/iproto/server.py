@@ -82,14 +82,16 @@ class IprotoServer:
             SocketError: the address cannot be bound.
         """
         uri = None if address is None else uris.check(address, "listen")
-        await self.stop_listening()
+        if self._listener is not None:
+            await self.stop_listening()
+            self.node.log.of_cord("iproto/101/main").info("binary: stopped")
         if uri is None:
             return
         self._listener = await self.node.network.listen(uri, self._accept)
         replaced = self._listener.replaced
         if replaced is not None and replaced.warning is not None:
             self.node.log.warn(replaced.warning)
-        self.node.log.info(f"binary: bound to {self.bound_address}")
+        self.node.log.info(f": bound to {self.bound_address}")
 
     def _accept(self) -> ServerConnection:
         return ServerConnection(self)
@@ -100,7 +102,6 @@ class IprotoServer:
             return
         self._listener.close()
         self._listener = None
-        self.node.log.info("binary: stopped")
 
     @property
     def bound_address(self) -> str | None:

@@ -23,6 +23,8 @@ _MAX_DIGITS: Final = 20
 class Logger(Protocol):
     """The part of the node's log that the journal uses."""
 
+    def problem(self, error: BoxError) -> None: ...
+
     def error(self, text: str) -> None: ...
 
     def crit(self, text: str) -> None: ...
@@ -30,11 +32,15 @@ class Logger(Protocol):
     def warn(self, text: str) -> None: ...
 
     def info(self, text: str) -> None: ...
+
+    def of_cord(self, origin: str) -> Logger: ...
 
 
 class SilentLog:
     """A log that drops everything, for readers outside a node."""
 
+    def problem(self, error: BoxError) -> None: ...
+
     def error(self, text: str) -> None: ...
 
     def crit(self, text: str) -> None: ...
@@ -42,6 +48,9 @@ class SilentLog:
     def warn(self, text: str) -> None: ...
 
     def info(self, text: str) -> None: ...
+
+    def of_cord(self, origin: str) -> SilentLog:
+        return self
 
 
 class LogKind(Enum):
@@ -146,7 +155,7 @@ class LogDirectory:
             except BoxError as error:
                 if not self.force_recovery:
                     raise
-                self._log.error(error.message)
+                self._log.problem(error)
         self.files = files
 
     def sync(self) -> None:
@@ -230,7 +239,7 @@ class LogDirectory:
         breaks = (place for place in range(len(files) - 1, 0, -1) if not files[place].follows(files[place - 1]))
         return files[next(breaks, 0)]
 
-    def remove_before(self, signature: int, *, limit: int | None = None) -> int:
+    def remove_before(self, signature: int, log: Logger, *, limit: int | None = None) -> int:
         """Remove files with a smaller signature, the oldest first and at most `limit`. Returns the number removed."""
         removed = 0
         while self.files and self.files[0].signature < signature and removed != limit:
@@ -238,11 +247,11 @@ class LogDirectory:
             removed += 1
             try:
                 self.storage.remove(file.path)
-                self._log.info(f"removed {file.path}")
+                log.info(f"removed {file.path}")
             except FileNotFoundError:
                 pass
             except OSError as error:
-                self._log.error(f"error while removing {file.path}: {error.strerror}")
+                log.error(f"error while removing {file.path}: {error.strerror}")
         return removed
 
     def remove_inprogress(self) -> None:

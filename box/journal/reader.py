@@ -64,7 +64,7 @@ class BlockReader:
         self.skips_broken = force_recovery
         self._log = log or SilentLog()
         self._injections: Mapping[str, object] = {} if errinj is None else errinj.values
-        self._decoder = XlogDecoder()
+        self._decoder = XlogDecoder(path)
         self._offset = 0
         try:
             self._file = storage.open(path)

@@ -109,6 +109,7 @@ class WalWriter:
         self._blocks = BlockEncoder()
         self._errinj = errinj
         self._log = log
+        self._removal_log = log.of_cord("wal")
         self._fsync = fsync
         self._defer = defer
         self._on_files_removed = on_files_removed
@@ -152,7 +153,7 @@ class WalWriter:
         try:
             self._continue(path)
         except XlogError as error:
-            self._log.error(error.message)
+            self._log.problem(error)
             self._log.warn(f"renaming corrupted {path}")
             self._rename_corrupted(path)
 
@@ -202,7 +203,7 @@ class WalWriter:
             try:
                 self._create()
             except BoxError as error:
-                self._log.error(error.message)
+                self._log.problem(error)
         self._finish_file()
 
     # --- writing ------------------------------------------------------------------------------------------------------
@@ -420,7 +421,7 @@ class WalWriter:
         if not files or files[0] is self._current or files[0].signature >= self.checkpoint_vclock.signature:
             return False
         self._log.crit("ran out of disk space, try to delete old WAL files")
-        self.directory.remove_before(self.checkpoint_vclock.signature, limit=1)
+        self.directory.remove_before(self.checkpoint_vclock.signature, self._removal_log, limit=1)
         self._on_files_removed(files[0].vclock.copy() if files else self.vclock.copy())
         return True
 
@@ -478,5 +479,5 @@ class WalWriter:
             if not keep:
                 return
             signature = keep[-1].signature
-        self.directory.remove_before(signature)
+        self.directory.remove_before(signature, self._removal_log)
         self.index.forget_before(signature)

@@ -357,9 +357,11 @@ class XlogDecoder:
     the file of the first byte not yet taken: after None without `eof` that is where a torn block (or nothing) begins.
     """
 
-    __slots__ = ("_buffer", "_pos", "_start", "eof", "meta")
+    __slots__ = ("_buffer", "_name", "_pos", "_start", "eof", "meta")
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "") -> None:
+        """`name` is that of the file, for errors about its end."""
+        self._name = name
         self._buffer = b""
         self._pos = 0
         self._start = 0
@@ -375,6 +377,10 @@ class XlogDecoder:
         """The number of bytes fed but not yet decoded."""
         return len(self._buffer) - self._pos
 
+    def _data_after_end(self) -> XlogError:
+        where = f"{self._name}: " if self._name else ""
+        return XlogError(f"{where}has some data after eof marker at {self.position}")
+
     def feed(self, data: bytes) -> None:
         """Append the next bytes of the file.
 
@@ -382,7 +388,7 @@ class XlogDecoder:
             XlogError: bytes follow the EOF marker.
         """
         if self.eof and data:
-            raise XlogError(f"has some data after eof marker at {self.position}")
+            raise self._data_after_end()
         self._start += self._pos
         self._buffer = self._buffer[self._pos :] + data
         self._pos = 0
@@ -413,7 +419,7 @@ class XlogDecoder:
             return None
         if self._buffer.startswith(EOF_MARKER, self._pos):
             if self.pending > MARKER_SIZE:
-                raise XlogError(f"has some data after eof marker at {self.position}")
+                raise self._data_after_end()
             self._pos += MARKER_SIZE
             self.eof = True
             return None

@@ -9,7 +9,18 @@ reports their number as soon as it can be written again.
 """
 
 from box.log.level import Level, log_level
-from box.log.log import BARE, CordLog, Log
-from box.log.target import check_log_target
+from box.log.log import BARE, CordLog, Log, LogMessage
+from box.log.target import Destination, check_log_target
+from box.log.target import split as split_target
 
-__all__ = ["BARE", "CordLog", "Level", "Log", "check_log_target", "log_level"]
+__all__ = [
+    "BARE",
+    "CordLog",
+    "Destination",
+    "Level",
+    "Log",
+    "LogMessage",
+    "check_log_target",
+    "log_level",
+    "split_target",
+]

@@ -1,6 +1,6 @@
 """The operating system's network: listening sockets, connections, name look-ups, and texts for addresses and failures.
 
-The texts are Tarantool's: `binary: failed to bind, called on fd -1` with errno EADDRINUSE for a taken port.
+The texts are Tarantool's: `: failed to bind, called on fd -1` with errno EADDRINUSE for a taken port.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def bind_first(candidates: list[tuple[int, Any]]) -> socket.socket:
             return bind(family, address)[0]
         except BoxError as error:
             last = error
-    raise socket_error("binary: failed to bind", "fd -1", last.errno if last is not None else 0) from last
+    raise socket_error(": failed to bind", "fd -1", last.errno if last is not None else 0) from last
 
 
 def _host_of(uri: Uri) -> str | None:

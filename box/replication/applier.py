@@ -146,7 +146,9 @@ class Applier:
         """Connect in the background, unless the applier is running already."""
         if not self.is_running:
             self._fatal = None
-            self._task = self._host.loop.create_task(self._run(), name=f"applier/{self.address}")
+            name = f"applier/{self.address}"
+            self._host.log.add_fiber(name)
+            self._task = self._host.loop.create_task(self._run(), name=name)
             self._task.add_done_callback(self._ended)
 
     def resume(self) -> None:
@@ -289,7 +291,7 @@ class Applier:
         log = self._host.log
         if self.state in _WHILE:
             log.info(_WHILE[self.state])
-        log.error(error.log_text)
+        log.problem(error)
         if tries_again:
             log.info(f"will retry every {self._host.options.timeout:.2f} second")
 

@@ -33,6 +33,7 @@ from box.wire.messages import Claim, RaftRequest, decode_promotions, decode_raft
 from box.wire.row import Row
 from box.wire.vclock import VClock
 
+WORKER: Final = "raft_worker"
 RETRY_DELAY: Final = 1.0
 """Seconds until a failed write of a row is retried."""
 
@@ -194,7 +195,7 @@ class Elections:
 
     def start(self) -> None:
         """Begin to write and send what the machine asks for, after the instance has started."""
-        self._spawn(self._record_and_tell(), "raft")
+        self._spawn(self._record_and_tell(), WORKER)
 
     async def stop(self) -> None:
         """Stop all tasks and timers; nothing is written or sent after that."""
@@ -210,6 +211,8 @@ class Elections:
 
     def set_mode(self, mode: str) -> None:
         """Apply `box.cfg.election_mode`."""
+        if mode != ElectionMode.OFF and WORKER not in self._log.system_fibers:
+            self._log.add_fiber(WORKER)
         self.mode = ElectionMode(mode)
         self.raft.configure_candidate(self.mode is ElectionMode.CANDIDATE and self._is_consistent)
         self.raft.enable(self.mode is not ElectionMode.OFF)
@@ -283,7 +286,7 @@ class Elections:
             try:
                 await self._synchro.learn_leader(standing)
             except BoxError as error:
-                self._log.error(error.log_text)
+                self._log.problem(error)
                 await asyncio.sleep(RETRY_DELAY)
             else:
                 return
@@ -492,6 +495,6 @@ class Elections:
                 await self._take_over()
                 return
             except BoxError as error:
-                self._log.error(error.log_text)
+                self._log.problem(error)
                 # `sleep(0)` lets other tasks run even if the wait for a quorum ends at once.
                 await asyncio.sleep(0 if error.code == ErrorCode.QUORUM_WAIT else RETRY_DELAY)

@@ -146,7 +146,7 @@ class ReplicaRequests:
         try:
             await task
         except BoxError as error:
-            self.log.error(error.log_text)
+            self.log.problem(error)
             raise
         finally:
             if connection.error is None:

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from box.data import codec
-from box.errors import timed_out
+from box.errors import BoxError, timed_out
 from box.instance.config import Config
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text, waiting
 from lua.bindings.environment import options_from_environment
@@ -15,6 +15,14 @@ from lua.bindings.environment import options_from_environment
 if TYPE_CHECKING:
     from box.instance.node import Instance
     from lua.runtime import Runtime
+
+
+_SYSTEM_FIBERS = ("gc", "checkpoint_daemon", "memtx.gc", "vinyl.scheduler", "vinyl.vylog_flusher", "main")
+"""The fibers that Tarantool makes when a start begins; `main` serves requests. Here they are tasks or nothing, and have
+their numbers for the log."""
+
+_FIBERS_OF_FEEDBACK = 8
+"""The feedback daemon is started anew for each of its options, with two fibers each time."""
 
 
 def _pack_values(config: Config) -> bytes:
@@ -36,8 +44,13 @@ class CfgBinding(Binding):
         Raises:
             ConfigError: CFG.
         """
-        config = Config()
-        config.load(self._with_environment(options), lambda warning: None)
+        config, warnings = Config(), list[str]()
+        try:
+            config.load(self._with_environment(options), warnings.append)
+        except BoxError:
+            for warning in warnings:  # a start logs them itself
+                self.node.log.warn(warning)
+            raise
         return _pack_values(config)
 
     @waiting("box_configure")
@@ -48,11 +61,18 @@ class CfgBinding(Binding):
             node = self.node
             node.configuring_fiber = fiber
             given = codec.unpack(options) if node.is_configured else self._with_environment(options)
+            if not node.is_configured:
+                node.log.system_fibers |= self.runtime.number_system_fibers(_SYSTEM_FIBERS)
             # Lua repeats a failed join itself, because its triggers of on_schema_init have to run before each attempt.
             try:
                 await node.configure(given, joins_again=False)
             finally:
                 node.configuring_fiber = None
+
+    @exported("box_number_fibers")
+    def number_fibers(self, highest: int) -> None:
+        """Number the next fibers as Tarantool does after a start; `highest` is the number of the last living one."""
+        self.runtime.number_fibers_after(highest, _FIBERS_OF_FEEDBACK if self.node.config["feedback_enabled"] else 0)
 
     @exported("box_join_is_undone")
     def join_is_undone(self) -> bool:
@@ -78,7 +98,7 @@ class CfgBinding(Binding):
             ClientError: CHECKPOINT_IN_PROGRESS or CHECKPOINT_ROLLBACK.
             BoxSystemError: the files cannot be written.
         """
-        await self.node.checkpoints.make()
+        await self.node.checkpoints.make_now()
         return b"ok"
 
     @guarded("backup_start")

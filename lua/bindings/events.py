@@ -44,7 +44,7 @@ class EventBinding(Binding):
     def _tell(self, key: bytes, handle: int, watcher: EventWatcher, value: bytes | None) -> None:
         def ended(outcome: Values | BoxError) -> None:
             if isinstance(outcome, BoxError):
-                self.node.log.error(outcome.log_text)
+                self.node.log.problem(outcome)
             watcher.acknowledge()
 
         if not self.runtime.closed:

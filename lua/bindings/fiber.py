@@ -89,9 +89,7 @@ class FiberBinding:
 
     def _log_error(self, error: bytes) -> None:
         """Log an uncaught error, with the place where it was raised."""
-        caught = decode_error(error)
-        where = f"{os.path.basename(caught.file)}:{caught.line}" if caught.file else ""
-        self._runtime.log("error", caught.log_text, where)
+        self._runtime.log_problem(decode_error(error))
 
     def _unexpected(self, raised: object) -> bytes | None:
         """Return the text of an exception that a bound function raised against the rules, or None."""

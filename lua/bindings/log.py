@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
-from box.data import codec
-from box.errors import ErrorCode, client_error
-from box.log import Level
+from box.errors import BoxError, ErrorCode
+from box.log import Destination, Level, LogMessage, split_target
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text
 
 _WITH_PLACE = frozenset({Level.SYSERROR, Level.ERROR, Level.WARN})
 """The levels whose lines have file and line in the plain format; lines in JSON always have them."""
 
-_OPTIONS = {"level": "log_level", "format": "log_format", "nonblock": "log_nonblock", "log": "log"}
+
+def _without_option(error: BoxError) -> BoxError:
+    """Return the reason of a wrong option as an error of its own, because `log.cfg` is not `box.cfg`."""
+    return BoxError(ErrorCode.UNKNOWN, error.message.partition("': ")[2], type="IllegalParams")
 
 
 class LogBinding(Binding):
@@ -24,16 +26,21 @@ class LogBinding(Binding):
         return self.node.log.level
 
     @exported("log_say")
-    def say(self, level: float, place: bytes, message: bytes) -> None:
-        """Write one message. `place` is `file:line` or empty."""
-        kind = Level(int(level))
-        self.node.log.say(kind, text(message), where=self._shown_place(kind, place))
+    def say(self, level: float, place: bytes, message: bytes, fields: bytes | None = None) -> None:
+        """Write one message. `place` is `file:line` or empty; `fields` are members of a record in JSON."""
+        self._write(Level(int(level)), place, message, fields, None)
 
     @exported("log_say_for_module")
-    def say_for_module(self, level: float, place: bytes, message: bytes, module: bytes) -> None:
+    def say_for_module(
+        self, level: float, place: bytes, message: bytes, module: bytes, fields: bytes | None = None
+    ) -> None:
         """Write one message with the name of a module, whatever the level of the log."""
-        kind = Level(int(level))
-        self.node.log.say_for_module(text(module), kind, text(message), self._shown_place(kind, place))
+        self._write(Level(int(level)), place, message, fields, text(module))
+
+    def _write(self, level: Level, place: bytes, message: bytes, fields: bytes | None, module: str | None) -> None:
+        members = None if fields is None else text(fields)
+        where = self._shown_place(level, place)
+        self.node.log.write(LogMessage(level, text(message), where, module=module, fields=members))
 
     def _shown_place(self, level: Level, place: bytes) -> str:
         """Return the place as a line of the log shows it: without folders, which JSON has, and not at every level."""
@@ -41,48 +48,66 @@ class LogBinding(Binding):
             return text(place)
         return text(place).rpartition("/")[2] if level in _WITH_PLACE else ""
 
-    @exported("log_state")
-    def state(self) -> bytes:
-        """Return the current `level`, `format`, `nonblock` and `log` as a map."""
-        log, config = self.node.log, self.node.config
-        return codec.pack(
-            {
-                "level": log.level,
-                "format": log.format,
-                "nonblock": log.nonblock,
-                "log": config["log"] or log.target or log.path,
-            }
-        )
+    @exported("log_is_open")
+    def is_open(self) -> bool:
+        """True once `log.cfg{}` or a start has opened the log."""
+        return self.node.log.is_open
 
-    @guarded("log_set")
-    def set(self, option: bytes, value: Any) -> Outcome:
-        """Change one of the options that `state` returns.
+    @guarded("log_is_syslog")
+    def is_syslog(self, target: bytes | None) -> Outcome:
+        """Return 1 if a destination, or that of the open log, is syslog, otherwise 0.
 
         Raises:
-            ConfigError: CFG, the destination was set already.
+            IllegalParams: its prefix is unknown.
         """
-        name = text(option)
-        setting = text(value) if isinstance(value, bytes) else value
-        log, config = self.node.log, self.node.config
-        if name == "log":
-            if log.path is not None or config["log"]:
-                raise client_error(ErrorCode.CFG, "log", "can't be set dynamically")
-            log.open(setting, self.node.paths.resolve)
-        elif name == "level":
-            log.level = int(setting)
-        elif name == "format":
-            log.format = setting
-        elif name == "nonblock":
-            log.nonblock = bool(setting)
-        if config.is_loaded:
-            config.values[_OPTIONS[name]] = int(setting) if name == "level" else setting
+        log = self.node.log
+        named = log.target if target is None else text(target)
+        try:
+            return int(split_target(named)[0] is Destination.SYSLOG)
+        except BoxError as error:
+            raise _without_option(error) from error
+
+    @guarded("log_open")
+    def open(self, target: bytes, nonblock: bool | None, level: float, name: bytes) -> Outcome:
+        """Open the log with all its options. A failure ends a process that belongs to the instance alone.
+
+        Raises:
+            BoxError: the destination cannot be opened.
+        """
+        node = self.node
+        try:
+            node.log.nonblock = nonblock
+            if target:
+                node.log.open(text(target), node.paths.resolve)
+            node.log.is_open = True
+        except BoxError as error:
+            if error.code == ErrorCode.CFG:
+                error = _without_option(error)
+            node.log_failed(error)
+            raise error
+        self.set_level(level)
+        node.log.format = text(name)
         return None
 
-    @guarded("log_rotate")
-    def rotate(self) -> Outcome:
+    @exported("log_set_level")
+    def set_level(self, level: float) -> None:
+        """Write messages up to a level; one that is no number writes fatal messages only."""
+        self.node.log.level = 0 if math.isnan(level) else int(min(max(level, 0), Level.DEBUG))
+
+    @exported("log_set_format")
+    def set_format(self, name: bytes) -> None:
+        """Use another format, once the log is open: bare lines before stay as they are."""
+        self.node.log.format = text(name)
+
+    @exported("log_show")
+    def show(self, option: bytes, value: bytes | float | bool) -> None:
+        """Note a new value of an option of `box.cfg`."""
+        self.node.config.values[text(option)] = text(value) if isinstance(value, bytes) else value
+
+    @exported("log_rotate")
+    def rotate(self) -> None:
         """Reopen the log's file."""
         self.node.log.rotate()
-        return None
 
     @exported("log_pid")
     def pid(self) -> int:

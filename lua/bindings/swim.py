@@ -334,7 +334,7 @@ class SwimBinding(Binding):
     @exported("swim_trigger_failed")
     def trigger_failed(self, error: bytes) -> None:
         """Log the error of a trigger."""
-        self.node.log.error(decode_error(error).log_text)
+        self.node.log.problem(decode_error(error))
 
     def _wake(self, number: int) -> None:
         """Resume the fiber that waits for an event, because an event has come or the fiber was cancelled."""

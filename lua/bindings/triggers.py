@@ -93,7 +93,7 @@ class TriggerBinding(Binding):
             self._log(kind, error)
 
     def _log(self, kind: bytes, error: BoxError) -> None:
-        self.node.log.error(f"on_{text(kind)} trigger failed: {error.message}")
+        self.node.log.problem(error)
 
     # Events of the instance
 
@@ -128,6 +128,7 @@ class TriggerBinding(Binding):
         """Run the on_shutdown triggers until their time limit, each in a fiber of its own."""
         if "on_shutdown" in self._enabled_events:
             handle, limit = self.runtime.handle_of("box.shut_down"), self.node.shutdown_timeout
+            self.runtime.number_next_call(self.node.log.system_fibers.get("on_shutdown", 0))
             await self.runtime.call_raw(handle, limit, ctx=self.node.new_context(), name="on_shutdown")
 
     async def reach(self, stage: Stage) -> None:
@@ -137,7 +138,7 @@ class TriggerBinding(Binding):
         try:
             await self.fire("on_recovery_state", self.node.new_context(), stage.value)
         except BoxError as error:
-            self.node.log.error(error.log_text)
+            self.node.log.problem(error)
 
     def election_changed(self) -> None:
         """Run the on_election triggers soon, once for all changes until then.
@@ -160,7 +161,7 @@ class TriggerBinding(Binding):
 
     def _election_told(self, outcome: Values | BoxError) -> None:
         if isinstance(outcome, BoxError):
-            self.node.log.error(outcome.log_text)
+            self.node.log.problem(outcome)
         self._tell_election()
 
     async def fire(self, name: str, ctx: Context, *args: Any) -> None:

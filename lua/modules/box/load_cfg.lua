@@ -52,17 +52,19 @@ local function encode_options(options)
     return finish.encode(setmetatable(copy, {__serialize = 'map'}))
 end
 
--- Returns the options of the first box.cfg, to which those of an earlier log.cfg belong.
+-- Returns the options of the first box.cfg, to which those of the log belong, as log.cfg and the module's functions set
+-- them.
 local function with_log_options(options)
     local log = rawget(package.loaded, 'log')
-    local own = log and log.box_api.options()
-    if own == nil then
-        return options
+    return log and log.box_api.first_options(options == nil and {} or options) or options
+end
+
+-- Shows the options of the log in log.cfg.
+local function show_log_options(values)
+    local log = rawget(package.loaded, 'log')
+    if log then
+        log.box_api.accept(values)
     end
-    for name, value in pairs(options == nil and {} or options) do
-        own[name] = value
-    end
-    return own
 end
 
 -- Raises an error for a value that is not a table. As in Tarantool, its text has the position twice.
@@ -123,7 +125,9 @@ local function configure_again(_, options)
     check_table(options)
     local packed = encode_options(changed(options))
     local ok, problem = pcall(finish.nothing, python.box_configure(packed))
-    show_values(finish.value(python.box_config_values()))
+    local values = finish.value(python.box_config_values())
+    show_values(values)
+    show_log_options(values)
     if not ok then
         error(problem, 0)
     end
@@ -175,6 +179,15 @@ local function close_box(members)
     setmetatable(members, {__index = setmetatable(later, {__index = refuse})})
 end
 
+-- Numbers the fibers from now on as Tarantool does, which has made some for the start.
+local function number_fibers()
+    local highest = 0
+    for id in pairs(fiber.info()) do
+        highest = math.max(highest, id)
+    end
+    python.box_number_fibers(highest)
+end
+
 local function start(packed)
     open_box(finish.value(python.box_config_check(packed)))
     is_configured = true
@@ -197,6 +210,8 @@ local function configure_first(packed, options)
         ok, problem = start(packed)
     end
     show_values(finish.value(python.box_config_values()))
+    show_log_options(box.cfg)
+    number_fibers()
     show_title(box.cfg)
     scheduler.daemon_timers = scheduler.daemon_timers + (box.cfg.feedback_enabled and DAEMONS or DAEMONS - FEEDBACK)
 end

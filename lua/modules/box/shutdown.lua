@@ -5,6 +5,8 @@ local fiber = require('fiber')
 local python = require('internal.python')
 local registry = require('internal.registry')
 
+local ETIMEDOUT = require('errno').ETIMEDOUT
+local ERROR = 2
 local TIMED_OUT = 'on_shutdown triggers are timed out: not all triggers might have finished yet'
 
 -- Starts every trigger in a fiber of its own. Returns the list of outcomes, which have `ok` once the trigger has ended.
@@ -42,13 +44,15 @@ local function shut_down(triggers, timeout)
         while outcome.ok == nil and fiber.clock() < deadline do
             ended:wait(deadline - fiber.clock())
         end
-        is_late = is_late or outcome.ok == nil
-        if outcome.ok == false then
+        if outcome.ok == nil and not is_late then
+            is_late = true
+            report(errors.new({type = 'TimedOut', message = 'timed out', errno = ETIMEDOUT}))
+        elseif outcome.ok == false then
             report(outcome.problem)
         end
     end
     if is_late then
-        require('log').error(TIMED_OUT)
+        python.log_say(ERROR, '', TIMED_OUT)
     end
 end
 

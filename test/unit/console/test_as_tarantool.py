@@ -69,7 +69,7 @@ def test_a_start_that_fails_later_is_logged(tmp_path: Path) -> None:
     assert outcome.stderr.endswith(f"main/103/interactive F> {LOST}error reading directory 'no'\n")
     lines = (tmp_path / "log").read_text().splitlines()[-2:]
     assert [line.partition(" main/103/interactive ")[2] for line in lines] == [
-        "E> SystemError error reading directory 'no': No such file or directory",
+        "!> SystemError error reading directory 'no': No such file or directory",
         f"F> {LOST}error reading directory 'no'",
     ]
 
@@ -78,7 +78,7 @@ def test_lines_of_no_fiber_name_none(tmp_path: Path) -> None:
     """Those of the start have the fiber of the script."""
     run(tmp_path, script(tmp_path, "box.cfg{log = 'log', read_only = false, readahead = 20000} error('boom', 0)"))
     lines = [line.partition("] ")[2] for line in (tmp_path / "log").read_text().splitlines()]
-    assert lines[-2:] == ["main E> LuajitError: boom", "main F> fatal error, exiting the event loop"]
+    assert lines[-2:] == ["main utils.c:1014 E> LuajitError: boom", "main F> fatal error, exiting the event loop"]
     assert "main/103/script.lua I> set 'readahead' configuration option to 20000" in lines
     assert not [line for line in lines if "'log' configuration" in line or "read_only" in line]
 

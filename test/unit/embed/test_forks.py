@@ -66,7 +66,7 @@ async def main():
         (directory / "over").touch()
         os.waitpid(pid, 0)
     lines = (directory / "node.log").read_text().splitlines()
-    assert len([line for line in lines if "binary: stopped" in line]) == 2, lines
+    assert all(f" [{os.getpid()}] " in line for line in lines), lines
 
 asyncio.run(main())
 """

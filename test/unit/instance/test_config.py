@@ -13,10 +13,16 @@ from box.instance.option_registry import OPTIONS
 from box.instance.quorum import synchro_quorum
 
 
+def _start(options: dict[str, object]) -> None:
+    config = Config()
+    config.load(options, lambda text: None)
+    config.check_start()
+
+
 def message(**options: object) -> str:
     """Return the error text of a first box.cfg with these options."""
     with pytest.raises(BoxError) as caught:
-        Config().load(options, lambda text: None)
+        _start(options)
     assert caught.value.code == ErrorCode.CFG
     return caught.value.message
 

@@ -25,7 +25,7 @@ from box.wire.vclock import VClock
         ),
         (system_error("connect to x", errno.ECONNREFUSED), "SystemError connect to x: Connection refused"),
         (timed_out(), "SystemError timed out: Connection timed out"),
-        (BoxError(0, "why", type="CustomError", custom_type="Mine"), "Custom type Mine: why"),
+        (BoxError(0, "why", type="CustomError", custom_type="Mine"), "Custom type %s: why"),
         (BoxError(ErrorCode.PROC_LUA, "why", type="LuajitError"), "LuajitError: why"),
     ],
 )

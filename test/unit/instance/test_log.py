@@ -25,7 +25,7 @@ def test_a_line_has_time_pid_fiber_level_and_text(tmp_path: Path) -> None:
 
 
 def test_json_lines_hold_the_same(tmp_path: Path) -> None:
-    log = Log(lambda: 1617922620.5)
+    log = Log(lambda: 1617922620.5, lambda: (1, "main"))
     log.format = "json"
     log.open("file:" + str(tmp_path / "n.log"))
     log.say(Level.ERROR, "bad", where="a.lua:7")
@@ -76,7 +76,7 @@ def test_a_file_that_cannot_be_opened_again_is_not_given_up(tmp_path: Path) -> N
     log.info("still here")
     log.close()
     first, second = (tmp_path / "n.log.1").read_text().splitlines()
-    assert first.endswith(f"E> SystemError logrotate can't open {path}: Is a directory")
+    assert first.endswith(f"!> SystemError logrotate can't open {path}: Is a directory")
     assert second.endswith("I> still here")
 
 

@@ -306,7 +306,7 @@ def test_a_message_to_syslog(log: Log, tmp_path: Path) -> None:
         until(lambda: len(received) == 2)
         log.close()
     stamp = time.strftime("%b %e %H:%M:%S", time.localtime(1617922620.123)).encode()
-    assert received[0] == b"<131>%s me[%d]: main/1/main a.lua:7 E> bad\n" % (stamp, os.getpid())
+    assert received[0] == b"<131>%s me[%d]: main a.lua:7 E> bad\n" % (stamp, os.getpid())
     assert received[1].startswith(b"<134>")
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from box.data.codec import pack, unpack
 from box.errinj import ErrorInjections
-from box.errors import ErrorCode, client_error
+from box.errors import BoxError, ErrorCode, client_error
 from box.events import Events
 from box.iproto.stats import Stats
 from box.journal.threads import SystemThreads
@@ -256,6 +256,15 @@ class FakeLog:
 
     def error(self, text: str) -> None:
         self.lines.append(text)
+
+    def problem(self, error: BoxError) -> None:
+        self.lines.append(error.log_text)
+
+    def of_cord(self, origin: str) -> FakeLog:
+        return self
+
+    def of_fiber(self, name: str) -> FakeLog:
+        return self
 
     warn = info = error
 

@@ -28,7 +28,7 @@ def test_taken_port_and_bad_addresses() -> None:
         async with serving() as (node, _, address):
             other = IprotoServer(node)
             for bad, text in (
-                (address, "binary: failed to bind, called on fd -1"),
+                (address, ": failed to bind, called on fd -1"),
                 ("nowhere", "Incorrect value for option 'listen': expected host:service or /unix.socket"),
                 ("256.256.256.256:nosuchservice", "can't resolve uri for bind, called on fd -1"),
             ):

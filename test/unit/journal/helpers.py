@@ -26,6 +26,9 @@ class RecordingLog:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
+    def problem(self, error: BoxError) -> None:
+        self.error(error.log_text)
+
     def error(self, text: str) -> None:
         self.lines.append(f"E> {text}")
 
@@ -37,6 +40,9 @@ class RecordingLog:
 
     def info(self, text: str) -> None:
         self.lines.append(f"I> {text}")
+
+    def of_cord(self, origin: str) -> RecordingLog:
+        return self
 
 
 def replace_row(key: int, *, space_id: int = 512, filler: str = "x", **header: Any) -> Row:

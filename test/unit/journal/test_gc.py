@@ -10,7 +10,7 @@ import pytest
 
 from box.errors import BoxError
 from box.journal import GarbageCollector, Journal, MemoryStorage, SnapshotReader, SnapshotSpace, SnapshotWriter
-from box.journal.directory import LogDirectory, LogKind
+from box.journal.directory import LogDirectory, LogKind, SilentLog
 from box.wire.vclock import VClock
 from test.support import until
 
@@ -47,7 +47,7 @@ class Node:
     async def _remove(self, snapshots: VClock | None, rows: VClock | None) -> None:
         if snapshots is not None:
             self.snapshots.scan()
-            self.snapshots.remove_before(snapshots.signature)
+            self.snapshots.remove_before(snapshots.signature, SilentLog())
         if rows is not None:
             await self.journal.collect_garbage(rows)
 

@@ -32,7 +32,8 @@ def test_messages_have_their_level_and_place(lua: Lua, tmp_path: Path) -> None:
     )
     lines = logged(tmp_path)
     at = lines.index("I> a 1 x")
-    assert lines[at : at + 5] == ["I> a 1 x", "I> 100%", 'test.lua:4 W> {"a":1}', "test.lua:5 E> bad", "D> shown"]
+    assert lines[at : at + 4] == ["I> a 1 x", "I> 100%", 'test.lua:4 W> {"a":1}', "test.lua:5 E> bad"]
+    assert lines[at + 4 : at + 6] == ["D> log: level set to 7", "D> shown"]
 
 
 def test_a_message_that_cannot_be_formatted(lua: Lua, tmp_path: Path) -> None:
@@ -106,7 +107,7 @@ def test_settings_are_those_of_box_cfg(lua: Lua) -> None:
         log.cfg{level = 'error', format = 'json'}
         return level, log.cfg.level, log.cfg.format, box.cfg.log_level, log.pid()""",
         configure={},
-    ) == [3, 2, "json", "error", 0]
+    ) == [3, 2, "json", 2, 0]
 
 
 @pytest.mark.parametrize(
