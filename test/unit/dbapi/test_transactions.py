@@ -158,7 +158,5 @@ def test_wrong_options_are_refused(tmp_path: Path) -> None:
 def test_an_unknown_option() -> None:
     """The error names the function that was called, and the option that was meant."""
     options: dict[str, Any] = {"listn": 1}
-    with pytest.raises(
-        dbapi.ProgrammingError, match=r"connect\(\) got an unknown option 'listn'; did you"
-    ):
+    with pytest.raises(dbapi.ProgrammingError, match=r"connect\(\) got an unknown option 'listn'; did you"):
         dbapi.connect(**options)
