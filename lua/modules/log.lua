@@ -34,15 +34,12 @@ local function expected(names)
 end
 
 local function message_text(message, ...)
-    local kind = type(message)
-    if kind == 'table' then
-        return json.encode(message)
-    elseif kind == 'string' and select('#', ...) > 0 then
+    if select('#', ...) > 0 then
         -- An error has no place and no name of a function, because Tarantool calls string.format from C.
         local ok, text = pcall(format, message, ...)
         return ok and text or error(text, 0)
     end
-    return tostring(message)
+    return type(message) == 'table' and json.encode(message) or tostring(message)
 end
 
 -- Returns 'file:line' of the code that called `log.level(...)`.
@@ -208,18 +205,27 @@ end
 
 -- Checks the options of log.cfg. As in Tarantool, unknown options are ignored.
 local function check_options(cfg)
-    for _, name in ipairs({'log', 'nonblock', 'level', 'format'}) do
-        local value = cfg[name]
-        local problem = value ~= nil and (CHECKS[name](value) or check_static(name, value))
+    local function check(name, find_problem, ...)
+        local problem = cfg[name] ~= nil and find_problem(...)
         if problem then
             error(("log.cfg: '%s' %s"):format(name, problem))
         end
     end
+    for _, name in ipairs({'format', 'level', 'nonblock'}) do
+        check(name, CHECKS[name], cfg[name])
+    end
+    for _, name in ipairs({'log', 'nonblock'}) do
+        check(name, check_static, name, cfg[name])
+    end
 end
 
 -- Applies log.cfg{log =, level =, format =, nonblock =, modules =}. The options can be read as log.cfg.level and so on.
-local function configure(_, options)
-    options = options or {}
+local function configure(_, cfg)
+    cfg = cfg or {}
+    if cfg.log ~= nil and (type(cfg.log) ~= 'string' or cfg.log == '') then
+        cfg.log = nil    -- as in Tarantool
+    end
+    local options = cfg
     check_options(options)
     check_modules(options.modules)
     is_started = true

@@ -1,5 +1,6 @@
 -- require('msgpack'): MessagePack for users, with options, buffers and Tarantool's checks.
 local ffi = require('ffi')
+local arguments = require('internal.arguments')
 local encoder = require('internal.msgpack_encode')
 local own = require('internal.msgpack')
 local decoder = require('internal.msgpack_decode')
@@ -37,7 +38,7 @@ local function decode_string(cfg, name, text, offset, checked)
         error("bad argument #2 to '?' (number expected, got " .. type(offset) .. ')', 2)
     end
     local start = (offset or 1) - 1
-    if not (start >= 0 and start <= #text) or (start == #text and #text > 0) then
+    if not (start >= 0 and start <= #text) or (start == #text and (#text > 0 or offset ~= nil)) then
         error(name .. ': offset is out of bounds', 2)
     end
     local p = ffi.cast(byte_pointer, text)
@@ -56,7 +57,7 @@ local function decode_memory(cfg, name, pointer, size, checked)
             error("bad argument #2 to '?' (number expected, got " .. kind .. ')', 2)
         elseif size < 0 then
             error(name .. ": size can't be negative", 2)
-        elseif decoder.check(p, 0, size) == nil then
+        elseif pointer == nil or decoder.check(p, 0, size) == nil then
             error(name .. ': invalid MsgPack', 2)
         end
     end
@@ -68,7 +69,7 @@ local function new_decode(cfg, name, checked)
     return function(data, position)
         if type(data) == 'string' then
             return decode_string(cfg, name, data, position, checked)
-        elseif is_pointer(data) and data ~= nil then
+        elseif is_pointer(data) and (checked or data ~= nil) then
             return decode_memory(cfg, name, data, position, checked)
         end
         error(EXPECTED_TEXT:format(name), 2)
@@ -82,7 +83,7 @@ local function new_encode(cfg)
             error('msgpack.encode: a Lua object expected', 2)
         end
         local value, ibuf = ...
-        if count > 1 and ibuf ~= nil and not is_ibuf(ibuf) then
+        if count > 1 and not is_ibuf(ibuf) then
             error("msgpack.encode: argument 2 must be of type 'struct ibuf'", 2)
         end
         local ok, bytes = pcall(encoder.encode, cfg, value)
@@ -96,12 +97,18 @@ end
 
 -- Returns the size in a header and the pointer after it. `narrow` and `wide` are the tags with sizes of 2 and 4 bytes.
 local function new_header(name, read, narrow, wide)
-    return function(pointer, size)
-        if pointer == nil or size == nil then
+    return function(...)
+        local pointer, size = ...
+        if select('#', ...) ~= 2 then
             error(('Usage: %s(ptr, size)'):format(name), 2)
-        elseif not is_pointer(pointer) or pointer == nil then
+        elseif not is_pointer(pointer) then
             error(name .. ": 'char *' expected", 2)
-        elseif type(size) ~= 'number' or size <= 0 then
+        end
+        local kind = type(size)
+        size = arguments.number(size) or arguments.bad(2, 'number expected, got ' .. kind, 2)
+        if pointer == nil and size >= 1 then
+            error(name .. ": 'char *' expected", 2)
+        elseif size < 1 then
             error(name .. ': non-positive size', 2)
         end
         local p = ffi.cast(byte_pointer, pointer)

@@ -113,13 +113,14 @@ local function bounds(length, first, last)
     return max(first, 1), min(last, length)
 end
 
+-- As in Tarantool, the errors of `endswith` name the type of the text in the place of that of a wrong position.
 local function check_affix(name, text, affix, first, last)
     check_string(text, 1, name, 3)
     check_string(affix, 2, name, 3)
     if first ~= nil and type(first) ~= 'number' then
-        bad_argument(3, name, 'integer', type(first), 3)
+        bad_argument(3, name, 'integer', name == 'string.endswith' and 'string' or type(first), 3)
     elseif last ~= nil and type(last) ~= 'number' then
-        bad_argument(4, name, 'integer', type(last), 3)
+        bad_argument(4, name, 'integer', name == 'string.endswith' and 'string' or type(last), 3)
     end
 end
 
