@@ -134,7 +134,7 @@ class FioBinding(Binding):
         """Read up to `size` bytes; a negative size reads to the end."""
         files, count = self._files, int(size)
         if count < 0:
-            count = max(files.fstat(int(fd))["size"] - files.lseek(int(fd), 0, os.SEEK_CUR), 0)
+            count = max(int(files.fstat(int(fd))["size"]) - files.lseek(int(fd), 0, os.SEEK_CUR), 0)
         if count <= files.direct_size:
             return files.read(int(fd), count)
         return await files.in_thread(files.read, int(fd), count)
@@ -253,6 +253,9 @@ class FioBinding(Binding):
 
     @_direct("fio_truncate")
     def truncate(self, path: bytes, size: float) -> Outcome:
+        if size < 0 and stat.S_ISDIR(int(self._files.stat(path)["mode"])):
+            # As in Tarantool, a path that is no file is a mistake before the size is one.
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         self._files.truncate(path, int(size))
         return True
 

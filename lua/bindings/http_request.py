@@ -12,15 +12,16 @@ import re
 import socket
 import zlib
 from contextlib import suppress
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import BadStatusLine, HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import SplitResult, urljoin, urlsplit
 
 from box.errors import system_error
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
+_CONTROL: Final = re.compile(r"[\0-\x1f\x7f]")
 _NUMBERS: Final = re.compile(r"[0-9.]+")
 """Hosts that are numbers. Unlike the system, libcurl takes only those of four parts for addresses."""
 _IPV4_DOTS: Final = 3
@@ -91,6 +92,10 @@ class WebRequest:
             return failed(*_NO_ANSWER)
         except (zlib.error, EOFError):
             return failed(*_BAD_ENCODING)
+        except IncompleteRead as error:
+            raise system_error("curl: Transferred a partial file", errno.EINVAL) from error
+        except BadStatusLine as error:
+            raise system_error("curl: Unsupported protocol", errno.EINVAL) from error
         except HTTPException as error:
             raise system_error("curl: Weird server reply", errno.EINVAL) from error
         except OSError:
@@ -100,7 +105,7 @@ class WebRequest:
                 self._connection.close()
 
     def _connect(self) -> HTTPConnection:
-        parts = urlsplit(self._url if "://" in self._url else f"http://{self._url}")
+        parts = _parts_of(self._url)
         if parts.scheme not in ("http", "https"):
             raise system_error("curl: Unsupported protocol", errno.EINVAL)
         try:
@@ -127,7 +132,7 @@ class WebRequest:
         return connection
 
     def _exchange(self, connection: HTTPConnection) -> tuple[dict[str, Any], bytes]:
-        parts = urlsplit(self._url if "://" in self._url else f"http://{self._url}")
+        parts = _parts_of(self._url)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.putrequest(self._method, target, skip_accept_encoding=True)
         for name, value in _headers(self._options, self._body).items():
@@ -135,6 +140,20 @@ class WebRequest:
         connection.endheaders(self._body or None)
         response = connection.getresponse()
         return _head(response), _decoded(response, response.read(), self._options)
+
+
+def _parts_of(url: str) -> SplitResult:
+    """Return the parts of a URL, which may lack its protocol.
+
+    Raises:
+        BoxSystemError: it is none.
+    """
+    try:
+        if _CONTROL.search(url):
+            raise ValueError("control characters")
+        return urlsplit(url if "://" in url else f"http://{url}")
+    except ValueError as error:
+        raise system_error("curl: URL using bad/illegal format or missing URL", errno.EINVAL) from error
 
 
 def _check_interface(interface: str) -> None:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from box.data import codec
-from box.data.collation import Collation, collation_by_id, collation_by_name, name_of, order_of
+from box.data.collation import Collation, collation_by_id, collation_by_name, is_binary, name_of, order_of
 from box.data.json_path import ANY_INDEX, parse_path
 from box.data.keydef import KeyDef, PartDef, SortKey
 from box.data.types import FieldType, checker
@@ -14,6 +14,8 @@ from box.errors import BoxError, ErrorCode, client_error
 from lua.bindings.binding import Binding, Outcome, guarded
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from box.instance.node import Instance
 
 _LESS, _EQUAL, _GREATER = 0, 1, 2
@@ -84,6 +86,12 @@ def _definition(packed: bytes, own: tuple[Collation, ...]) -> KeyDef:
     return KeyDef([_part(options, own) for options in codec.unpack(packed)])
 
 
+def _can_follow(own: Sequence[PartDef], part: PartDef) -> bool:
+    """Return whether a part tells keys apart that are equal by the first of its own parts that reads the same value."""
+    same = next((one for one in own if (one.fieldno, one.steps) == (part.fieldno, part.steps)), None)
+    return same is None or not (is_binary(same.collation_id) or same.same_place(part))
+
+
 def _check_fields(key: KeyDef, fields: list[Any]) -> None:
     """Check that a tuple has the parts of a key.
 
@@ -151,9 +159,9 @@ class KeyDefBinding(Binding):
     @guarded("key_def_merge")
     def merge(self, left: bytes, right: bytes) -> Outcome:
         """Return the parts of the first definition and those of the second that it lacks."""
-        return codec.pack(
-            [_described(part) for part in _definition(left, self._own).merge(_definition(right, self._own)).parts]
-        )
+        own = _definition(left, self._own).parts
+        missing = [part for part in _definition(right, self._own).parts if _can_follow(own, part)]
+        return codec.pack([_described(part) for part in (*own, *missing)])
 
     @guarded("key_def_extract")
     def extract(self, packed: bytes, raw: bytes) -> Outcome:

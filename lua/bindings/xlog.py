@@ -43,6 +43,8 @@ class XlogBinding(Binding):
 
         try:
             file = XlogRows(self.runtime.machine.files, path)
+        except IsADirectoryError as error:  # opened without an error, but not read, in Tarantool
+            raise system_error("failed to read '' file", errno.EISDIR) from error
         except (OSError, ValueError) as error:  # a null byte in the name is a ValueError
             number = getattr(error, "errno", None) or errno.ENOENT
             raise system_error(f"failed to open '{text(path)}' file", number) from error

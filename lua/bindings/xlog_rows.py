@@ -34,7 +34,7 @@ class XlogRows:
         self._fd = files.open(path, os.O_RDONLY, 0)
         """The descriptor of the file; the end of the loop over the file closes it."""
         self._decoder = XlogDecoder()
-        if stat.S_ISDIR(files.fstat(self._fd)["mode"]):
+        if stat.S_ISDIR(int(files.fstat(self._fd)["mode"])):
             self.close()
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
 

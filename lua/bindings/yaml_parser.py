@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 import re
 import string
 from collections.abc import Callable
@@ -73,6 +74,7 @@ def _pack(tokens: list[Any]) -> bytes:
 
 def _tokens(text: bytes) -> list[Any]:
     tokens: list[Any] = []
+    anchors: set[str | None] = set()
     documents = 0
     depth = 0
     begins = False  # true if the next event is the first one of a document
@@ -84,9 +86,11 @@ def _tokens(text: bytes) -> list[Any]:
         while (event := next_event()) is not None:
             kind = type(event)
             if kind is _SCALAR_EVENT:
+                anchors.add(event.anchor)
                 tokens += (SCALAR, event.anchor or "", _scalar(event))
             elif kind is _MAPPING_EVENT or kind is _SEQUENCE_EVENT:
                 depth += 1
+                anchors.add(event.anchor)
                 if depth > _MAX_DEPTH:
                     raise _too_deep(documents)
                 tokens += (MAPPING if kind is _MAPPING_EVENT else SEQUENCE, event.anchor or "")
@@ -95,6 +99,8 @@ def _tokens(text: bytes) -> list[Any]:
                 tokens.append(END)
             elif kind is yaml.AliasEvent:
                 tokens += (ALIAS, event.anchor)
+                if event.anchor not in anchors:
+                    return tokens  # Lua raises the error for it; mistakes after it are none of the parser's then
             elif kind is yaml.DocumentStartEvent:
                 if event.version not in (None, (1, 1)):
                     raise yaml.YAMLError(_OTHER_VERSION)
@@ -140,7 +146,9 @@ def resolve(text: str) -> Any:
     if _INTEGER.fullmatch(text):
         return max(_MIN_INT64, min(int(text), _MAX_UINT64))
     if _FLOAT.fullmatch(text):
-        return float(text)
+        number = float(text)
+        # As in LuaJIT every NaN has the sign bit, which is shown.
+        return math.copysign(number, -1) if math.isnan(number) else number
     if _HEX.fullmatch(text):
         try:
             return float.fromhex(text)

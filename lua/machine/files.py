@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, Protocol, TypeVar
 
 _T = TypeVar("_T")
@@ -32,8 +33,8 @@ _FACTS: Final = {
     "atime": "st_atime",
 }
 
-Facts = dict[str, int]
-"""The result of `stat`, by the names of its fields in Lua."""
+Facts = dict[str, float]
+"""The result of `stat`, by the names of its fields in Lua; times are seconds with fractions."""
 
 
 class Files(Protocol):
@@ -141,7 +142,7 @@ class Files(Protocol):
 
 
 def _facts(result: os.stat_result) -> Facts:
-    return {name: int(getattr(result, field)) for name, field in _FACTS.items()}
+    return {name: getattr(result, field) for name, field in _FACTS.items()}
 
 
 class SystemFiles:
@@ -206,7 +207,8 @@ class SystemFiles:
     def copyfile(self, source: bytes, target: bytes, /) -> None:
         import shutil
 
-        shutil.copy(source, target)
+        with suppress(shutil.SameFileError):
+            shutil.copy(source, target)
 
     def rmtree(self, path: bytes, /) -> None:
         import shutil

@@ -82,12 +82,15 @@ function methods.reset(buffer)
     buffer.rpos, buffer.wpos = buffer.buf, buffer.buf
 end
 
--- Raises an error that shows a size as C does: numbers that 64 bits do not hold are the least one.
-local function raise_no_memory(size)
+-- Returns the text of a size as C shows it: numbers that 64 bits do not hold are the least one.
+local function shown(size)
     local number = tonumber(size)
-    local shown = number > -2 ^ 63 and number < 2 ^ 63 and ('%.0f'):format(number - math.fmod(number, 1))
+    return number > -2 ^ 63 and number < 2 ^ 63 and ('%.0f'):format(number - math.fmod(number, 1))
         or '-9223372036854775808'
-    error(('Failed to allocate %s bytes in ibuf'):format(shown))
+end
+
+local function raise_no_memory(size)
+    error(('Failed to allocate %s bytes in ibuf'):format(shown(size)))
 end
 
 -- Makes room for `size` bytes, of which the user has written `given`.
@@ -130,27 +133,28 @@ function methods.alloc(buffer, size)
     return position
 end
 
-local function check_size(buffer, size)
+-- Checks that `count` bytes are there; the user has written `size`.
+local function check_size(buffer, count, size)
     local have = tonumber(buffer.wpos - buffer.rpos)
-    if size > have then
-        error(('Attempt to read out of range bytes: needed=%.0f size=%d'):format(size, have))
+    if count > have then
+        error(('Attempt to read out of range bytes: needed=%s size=%d'):format(shown(size), have))
     end
 end
 
 -- Returns a pointer to the read position. Raises if fewer than `size` bytes are left.
 function methods.checksize(buffer, size)
     check(buffer, 'checksize')
-    check_size(buffer, bytes(size))
+    check_size(buffer, bytes(size, buffer.rpos), size)
     return buffer.rpos
 end
 
 -- Counts `size` bytes as read. Returns a pointer to them. Raises if fewer are left.
 function methods.read(buffer, size)
     check(buffer, 'read')
-    size = bytes(size)
-    check_size(buffer, size)
+    local count = bytes(size, buffer.rpos)
+    check_size(buffer, count, size)
     local position = buffer.rpos
-    buffer.rpos = position + size
+    buffer.rpos = position + count
     return position
 end
 

@@ -85,9 +85,12 @@ for _, name in ipairs({'md4', 'md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha5
         return wait(python.digest_hmac(name, key, text))
     end
     local function check(key, text, usage)
-        if type(key) ~= 'string' or type(text) ~= 'string' then
+        if type(text) ~= 'string' then
             error(('Usage: hmac.%s(key, string)'):format(usage))
+        elseif key == nil then
+            error('Key should be specified for HMAC operations')
         end
+        local _ = key:len()    -- raises the error for a key that is no text
     end
     local new = new_collector('HMAC', compute)
     local function new_with_key(key)

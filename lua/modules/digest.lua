@@ -1,5 +1,6 @@
 -- require('digest'): hashes, checksums, base64, random bytes.
 local ffi = require('ffi')
+local buffer = require('buffer')
 local crypto = require('crypto')
 local python = require('internal.python')
 local wait = require('internal.wait')
@@ -34,7 +35,7 @@ local function crc32_update(state, data)
     if type(data) ~= 'string' then
         error(("bad argument #2 to '?' (cannot convert '%s' to 'const char *')"):format(type(data)), 2)
     elseif tonumber(state) == nil then
-        error(("bad argument #1 to '?' (cannot convert '%s' to 'unsigned int')"):format(type(state)), 2)
+        error("bad argument #1 to '?' (cannot convert 'nil' to 'unsigned int')", 2)
     end
     local number = tonumber(state)
     if number - number ~= 0 then
@@ -93,7 +94,7 @@ local function new_murmur(opts)
 end
 
 function murmur_methods.update(self, data)
-    check_string(data, 'murmur:update(string)')
+    check_string(data, 'murhash:update(string)')
     self.data = self.data .. data
 end
 
@@ -156,6 +157,9 @@ function digest.base64_decode(data)
 end
 
 function digest.urandom(size)
+    if size ~= nil and type(size) ~= 'number' and type(size) ~= 'cdata' then
+        buffer.ibuf():alloc(size)    -- raises the error, as in Tarantool
+    end
     local count = tonumber(size)
     if count == nil or not (count >= 0 and count < math.huge) then
         error('Usage: digest.urandom(len)')

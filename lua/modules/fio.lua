@@ -150,7 +150,12 @@ function methods.pread(self, buffer, size, offset)
     if whole(size) < 0 then
         return methods.read(self, whole(buffer))
     end
-    return outcome(nil, python.fio_pread(self.fh, whole(buffer), whole(size)))
+    local count, offset = whole(buffer), whole(size)
+    -- As in Tarantool, nothing is asked of the system for no bytes.
+    if count == 0 then
+        return ''
+    end
+    return outcome(nil, python.fio_pread(self.fh, count, offset))
 end
 
 function methods.truncate(self, size)
@@ -225,7 +230,7 @@ end
 
 -- Converts flags: a number, the name of a constant, or a list of names.
 local function combined(value, names, what, default)
-    if value == nil then
+    if value == nil and (type(value) == 'nil' or what == 'mode') then
         return default
     elseif type(value) == 'number' then
         return value
@@ -233,7 +238,9 @@ local function combined(value, names, what, default)
     local result = 0
     for _, name in pairs(type(value) == 'table' and value or {value}) do
         local number = type(name) == 'number' and name or names[name]
-        if number == nil then
+        if number == nil and what == 'mode' and type(name) ~= 'string' then
+            number = tonumber(name) or error("bad argument #2 to 'bor' (number expected, got nil)")
+        elseif number == nil then
             error(('fio.open(): unknown %s: %s'):format(what, tostring(name)))
         end
         result = bor(result, number)
@@ -322,10 +329,10 @@ function fio.dirname(path)
 end
 
 function fio.abspath(path)
-    if not is_path(path) then
+    if path == nil then
         error('Usage: fio.abspath(path)')
     end
-    path = tostring(path)
+    path = string.sub(path, 1)
     if path:sub(1, 1) ~= '/' then
         path = fio.cwd() .. '/' .. path
     end
@@ -521,7 +528,7 @@ function path.is_dir(name)
 end
 
 function path.is_link(name)
-    local found = type(name) == 'string' and fio.lstat(name) or nil
+    local found = fio.lstat(name)
     return found ~= nil and found:is_link()
 end
 

@@ -104,17 +104,27 @@ function methods.extract_key(self, ...)
     return tuples.new(wait(python.key_def_extract(packed, msgpack.encode_tuple(tuple))))
 end
 
+-- Encodes a tuple and what it is compared with. The tuple is checked first.
+local function encoded(packed, tuple, other)
+    local raw = msgpack.encode_tuple(tuple)
+    local ok, other_raw = pcall(msgpack.encode_tuple, other)
+    if not ok then
+        wait(python.key_def_extract(packed, raw))
+        error(other_raw, 0)
+    end
+    return raw, other_raw
+end
+
 function methods.compare(self, ...)
     local left, right = ...
     local packed = check(select('#', ...) == 2 and self, 'compare(tuple_a, tuple_b)')
-    return wait(python.key_def_compare(packed, msgpack.encode_tuple(left), msgpack.encode_tuple(right))) - 1
+    return wait(python.key_def_compare(packed, encoded(packed, left, right))) - 1
 end
 
 function methods.compare_with_key(self, ...)
     local tuple, key = ...
     local packed = check(select('#', ...) == 2 and self, 'compare_with_key(tuple, key)')
-    local raw, values = msgpack.encode_tuple(tuple), msgpack.encode_tuple(key)
-    return wait(python.key_def_compare_with_key(packed, raw, values)) - 1
+    return wait(python.key_def_compare_with_key(packed, encoded(packed, tuple, key))) - 1
 end
 
 function methods.merge(self, ...)

@@ -182,16 +182,18 @@ end
 
 -- Returns the function that takes the next tuple of all sources. The first tuple of each is asked for at the first call.
 local function merge(packed, takers, is_reverse)
-    local guard = gc(guard_type(wait(python.merger_open(packed, is_reverse))), close)
-    local heads
+    local guard, heads
+    -- A call that fails begins anew when it is repeated, as in Tarantool.
     local function begin()
-        heads = {}
+        guard = gc(guard_type(wait(python.merger_open(packed, is_reverse))), close)
+        local first = {}
         for place, take in ipairs(takers) do
-            heads[place] = take()
-            if heads[place] ~= nil then
-                wait(python.merger_add(guard.merger, place, salted_raw(heads[place])))
+            first[place] = take()
+            if first[place] ~= nil then
+                wait(python.merger_add(guard.merger, place, salted_raw(first[place])))
             end
         end
+        heads = first
         return python.merger_take(guard.merger)
     end
     -- The place of the source whose tuple comes next; 0 at the end.

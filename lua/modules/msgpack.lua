@@ -54,7 +54,7 @@ local function decode_memory(cfg, name, pointer, size, checked)
             error("bad argument #2 to '?' (number expected, got " .. kind .. ')', 2)
         elseif size < 0 then
             error(name .. ": size can't be negative", 2)
-        elseif decoder.check(p, 0, size) == nil then
+        elseif pointer == nil or decoder.check(p, 0, size) == nil then
             error(name .. ': invalid MsgPack', 2)
         end
     end
@@ -71,7 +71,7 @@ local function new_decode(cfg, name, checked)
                 arguments.bad(2, 'number expected, got ' .. type((...)), 2)
             end
             return decode_string(cfg, name, data, offset - offset % 1, checked)
-        elseif is_pointer(data) and data ~= nil then
+        elseif is_pointer(data) and (checked or data ~= nil) then
             return decode_memory(cfg, name, data, (...), checked)
         end
         error(EXPECTED_TEXT:format(name), 2)
@@ -103,9 +103,14 @@ local function new_header(name, read, narrow, wide)
         local pointer, size = ...
         if select('#', ...) ~= 2 then
             error(('Usage: %s(ptr, size)'):format(name), 2)
-        elseif not is_pointer(pointer) or pointer == nil then
+        elseif not is_pointer(pointer) then
             error(name .. ": 'char *' expected", 2)
-        elseif type(size) ~= 'number' or size <= 0 then
+        end
+        local kind = type(size)
+        size = arguments.number(size) or arguments.bad(2, 'number expected, got ' .. kind, 2)
+        if pointer == nil and size >= 1 then
+            error(name .. ": 'char *' expected", 2)
+        elseif size < 1 then
             error(name .. ': non-positive size', 2)
         end
         local p = ffi.cast(byte_pointer, pointer)

@@ -47,7 +47,8 @@ local function pack_number(kind, value)
     end
     local ok = type(value) == 'number' or type(value) == 'cdata' and value ~= nil and tonumber(value) ~= nil
     if ok and not kind.is_float and type(value) == 'number' then
-        ok = value % 1 == 0    -- neither a fraction nor NaN or infinite
+        -- Neither a fraction nor NaN nor infinite, and within 64 bits.
+        ok = value % 1 == 0 and value >= -2 ^ 63 and value < 2 ^ 64
     end
     if ok and not kind.is_float then
         ok, value = pcall(ffi.cast, type(value) == 'number' and value < 0 and 'int64_t' or 'uint64_t', value)
@@ -64,9 +65,12 @@ local function letters_of(format)
     return format:match('^%Z*')
 end
 
-local function pack(format, ...)
-    format = letters_of(check_text(format, 1))
-    local values, count, parts = {...}, select('#', ...), {}
+local function pack(...)
+    local count = select('#', ...) - 1
+    if count < 0 then
+        arguments.bad(1, 'string expected, got no value', 2)
+    end
+    local format, values, parts = letters_of(check_text((...), 1)), {select(2, ...)}, {}
     for i = 1, #format do
         local letter = format:sub(i, i)
         local kind = KINDS[PACK_ALIASES[letter] or letter]

@@ -126,9 +126,7 @@ end
 
 -- Returns a connected socket; nil and errno if nobody answers within `timeout` seconds.
 local function tcp_connect(host, port, timeout)
-    if timeout == nil then
-        timeout = FOREVER
-    end
+    timeout = timeout or FOREVER
     -- Nobody waits for the connection of a unix socket.
     local deadline = is_unix(host) and 0 or fiber.clock() + timeout
     local addresses, reason = resolve(host, port, timeout)

@@ -6,17 +6,6 @@ local python = require('internal.python')
 local error, setmetatable, type = error, setmetatable, type
 local format = string.format
 
-ffi.cdef([[
-    struct tt_uuid {
-        uint32_t time_low;
-        uint16_t time_mid;
-        uint16_t time_hi_and_version;
-        uint8_t clock_seq_hi_and_reserved;
-        uint8_t clock_seq_low;
-        uint8_t node[6];
-    };
-]])
-
 local uuid_type = ffi.typeof('struct tt_uuid')
 local byte_pointer, constant_pointer = ffi.typeof('uint8_t *'), ffi.typeof('const uint8_t *')
 local SIZE, TEXT_SIZE, EXTENSION = 16, 36, 2
@@ -36,7 +25,7 @@ local SWAP_OF_ORDER = {
 }
 
 local function check_order(order)
-    local swap = SWAP_OF_ORDER[order or 'h']
+    local swap = SWAP_OF_ORDER[order == nil and 'h' or order]
     if swap == nil then
         error('invalid byteorder, valid is l, b, h, n')
     end

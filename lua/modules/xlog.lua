@@ -9,7 +9,7 @@ local tuples = require('internal.tuple')
 local new_table = require('table.new')
 local wait = require('internal.wait')
 
-local error, type = error, type
+local error, select, type = error, select, type
 
 local KEY_NAMES = {
     [0x10] = 'space_id', [0x11] = 'index_id', [0x12] = 'limit', [0x13] = 'offset', [0x14] = 'iterator',
@@ -86,8 +86,9 @@ local function step(state)
     return row_of(state.rows[state.position])
 end
 
-local function pairs_of(path)
-    if type(path) ~= 'string' then
+local function pairs_of(...)
+    local path = ...
+    if select('#', ...) ~= 1 or type(path) ~= 'string' then
         error('Usage: parser.open(log_filename)')
     end
     local number = wait(python.xlog_open(path))

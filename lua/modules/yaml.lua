@@ -149,7 +149,7 @@ local function new()
             return text
         end,
         decode = function(text, options)
-            if not is_string(text) or (options ~= nil and type(options) ~= 'table') then
+            if not is_string(text) or (type(options) ~= 'nil' and type(options) ~= 'table') then
                 error(DECODE_USAGE, 2)
             end
             if options and options.tag_only == true then

@@ -64,7 +64,7 @@ local function options_of(given)
         options[name] = c_text(given[name])
     end
     for _, name in ipairs(NUMBERS) do
-        options[name] = tonumber(given[name])
+        options[name] = given[name] ~= nil and (arguments.number(given[name]) or 0) or nil
     end
     for _, name in ipairs(FLAGS) do
         if type(given[name]) == 'boolean' then
@@ -117,8 +117,10 @@ local function join_headers(headers, longest)
 end
 
 local function response_of(given, head, body)
-    local response = msgpack.decode(head)
-    response.proto = response.proto and {unpack(response.proto)}
+    local told = msgpack.decode(head)
+    -- Plain tables: those that were decoded are shown in another style.
+    local response = {status = told.status, reason = told.reason, headers = told.headers}
+    response.proto = told.proto and {unpack(told.proto)}
     if response.headers ~= nil then
         if response.headers['set-cookie'] ~= nil then
             response.cookies = cookies_of(response.headers['set-cookie'])
@@ -157,13 +159,13 @@ function methods.request(self, method, url, body, given)
         error('request(method, url[, body, [options]])')
     end
     given = given or {}
+    check_text(method, 1)
+    check_text(url, 2)
     if body ~= nil and type(body) ~= 'string' and type(body) ~= 'number' then
         error('fourth argument must be a string')
     elseif type(given) ~= 'table' then
         error('fifth argument must be a table')
     end
-    check_text(method, 1)
-    check_text(url, 2)
     local packed = msgpack.encode({method = tostring(method), url = tostring(url), options = options_of(given)})
     local statistics = self._statistics
     statistics.total_requests = statistics.total_requests + 1

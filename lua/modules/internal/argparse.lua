@@ -18,15 +18,15 @@ local function invalid(line, position)
 end
 
 -- Returns 'long' or 'short' for an option, 'dash' for a single dash, 'value' for anything else.
-local function kind_of(argument)
-    if argument == nil then
+local function kind_of(param)
+    if param == nil then
         return nil
-    elseif argument:sub(1, 2) == '--' then
+    elseif param:find('^%-%-') then
         return 'long'
-    elseif argument == '-' then
+    elseif param == '-' then
         return 'dash'
     end
-    return argument:sub(1, 1) == '-' and 'short' or 'value'
+    return param:find('^%-') and 'short' or 'value'
 end
 
 local function add(result, name, value)
@@ -155,6 +155,7 @@ end
 
 local function parse(arguments, options)
     arguments = arguments or {}
+    ipairs(arguments)    -- raises an error unless it is a table
     local types, result, position = types_of(options or {}), {}, 1
     while arguments[position] ~= nil do
         local kind = kind_of(arguments[position])

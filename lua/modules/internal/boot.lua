@@ -21,7 +21,7 @@ local SHOWN_AS = {
     ['internal.trigger'] = 'internal.trigger', ['internal.argparse'] = 'internal.argparse', ['http.client'] = 'http.client',
     ['internal.debug_library'] = 'debug', ['internal.error'] = 'error', ['internal.os_library'] = 'env',
     ['internal.socket_object'] = 'socket', ['internal.socket_input'] = 'socket', ['internal.luasocket'] = 'socket',
-    ['internal.file_trees'] = 'fio', ['internal.tuple'] = 'box/tuple',
+    ['internal.file_trees'] = 'fio', ['internal.loader'] = 'tarantool', ['internal.globals'] = 'tarantool', ['internal.tuple'] = 'box/tuple',
 }
 for _, name in ipairs({'codec', 'console_client', 'future', 'schema', 'transport'}) do
     SHOWN_AS['net.box.' .. name] = 'box/net_box'
@@ -29,7 +29,7 @@ end
 for _, name in ipairs({'iterator', 'lazy', 'eager'}) do
     SHOWN_AS['internal.fun_' .. name] = 'fun'
 end
-for _, name in ipairs({'index', 'iterator_type', 'schema_objects', 'space', 'usage'}) do
+for _, name in ipairs({'index', 'iterator', 'iterator_type', 'schema_objects', 'space', 'usage'}) do
     SHOWN_AS['box.' .. name] = 'box/schema'
 end
 

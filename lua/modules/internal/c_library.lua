@@ -1,5 +1,5 @@
 -- Declarations of C functions that Tarantool's own modules declare, because scripts call them by ffi.C without a
--- declaration. The types are those of Linux. Functions that other modules of ours declare are missing here.
+-- declaration, and of the type of UUIDs. The types are those of Linux. Functions that other modules of ours declare are missing here.
 local ffi = require('ffi')
 
 ffi.cdef([[
@@ -36,6 +36,15 @@ ffi.cdef([[
     struct group *getgrent(void);
     void setgrent(void);
     void endgrent(void);
+
+    struct tt_uuid {
+        uint32_t time_low;
+        uint16_t time_mid;
+        uint16_t time_hi_and_version;
+        uint8_t clock_seq_hi_and_reserved;
+        uint8_t clock_seq_low;
+        uint8_t node[6];
+    };
 
     uid_t getuid(void);
     gid_t getgid(void);

@@ -74,6 +74,7 @@ function methods.init(self, key, iv)
         return
     end
     local sizes = self.sizes
+    local _ = self.key:len(), self.iv:len()    -- raises the error for what is no text
     check_size('key', self.key, sizes.key)
     check_size('IV', self.iv, self.mode == 'ecb' and 0 or sizes.block)
     local C = crypto()

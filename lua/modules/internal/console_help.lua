@@ -2,7 +2,7 @@
 
 local HELP = [[
 To get help, see the Tarantool manual at https://tarantool.io/en/doc/
-To start the interactive tutorial, type 'tutorial()' here.
+To start the interactive Tarantool tutorial, type 'tutorial()' here.
 
 Available backslash commands:
 
@@ -13,8 +13,10 @@ Available backslash commands:
   \quit                      -- quit interactive console
 ]]
 
--- The console sets `session`, which returns a table of the current session.
-local M = {session = nil}
+local outside = {}
+
+-- `session` returns a table of the current session. The console sets its own.
+local M = {session = function() return outside end}
 
 -- `help` without parentheses shows the screen, and so does `help()`.
 M.help = setmetatable({HELP}, {

@@ -48,6 +48,10 @@ function fio.copyfile(from, to)
     if type(from) ~= 'string' or type(to) ~= 'string' then
         error('Usage: fio.copyfile(from, to)')
     end
+    local target = fio.stat(to)
+    if target and target:is_dir() then
+        to = fio.pathjoin(to, fio.basename(from))
+    end
     local ok, problem = outcome(false, python.fio_copyfile(from, to))
     if not ok then
         return false, ('failed to copy %s to %s: %s'):format(from, to, problem.message)

@@ -1,4 +1,5 @@
--- Installs Tarantool's additions to the standard library of Lua: members of string, table and os, and the global utf8.
+-- Installs Tarantool's additions to the standard library of Lua: members of string, table and os, and the globals utf8, help and
+-- tutorial.
 require('internal.string_format')
 require('internal.string_library')
 require('internal.table_library')
@@ -7,6 +8,7 @@ require('internal.program_library')
 require('internal.file_library')
 require('internal.c_library')
 rawset(_G, 'utf8', require('utf8'))
+require('internal.console_help')
 -- LuaJIT 2.0 has no table.new and table.clear.
 require('table.new')
 require('table.clear')

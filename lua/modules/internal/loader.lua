@@ -1,5 +1,6 @@
 -- require, dofile, loadfile and package.* in Lua. The body of a module may wait, which is impossible inside the C
 -- function of the standard `require`. Search order and texts are Tarantool's.
+local arguments = require('internal.arguments')
 local python = require('internal.python')
 
 local loaded, preload = package.loaded, package.preload
@@ -126,6 +127,20 @@ local function strict_loader(find, load)
     end)
 end
 
+-- Finds a submodule in the C library of the module before its first dot, as Lua 5.1 does.
+local function load_of_parent(name)
+    local parent = name:match('^([^.]*)%.')
+    if parent == nil then
+        return nil
+    end
+    local path, missing = search_path(parent, package.cpath)
+    if path == nil then
+        return missing
+    end
+    local found = load_c(path, name)
+    return type(found) == 'function' and found or ("\n\tno module '%s' in file '%s'"):format(name, path)
+end
+
 local loaders = {
     function(name)
         return preload[name] or "\n\tno field package.preload['" .. name .. "']"
@@ -137,8 +152,9 @@ local loaders = {
     loader(function(name) return search_rocks(name, ROCKS_C, C_PATTERNS) end, load_c),
     strict_loader(function(name) return search_path(name, package.path) end, load_lua),
     strict_loader(function(name) return search_path(name, package.cpath) end, load_c),
+    load_of_parent,
 }
-for i = 1, 8 do
+for i = 1, #loaders do
     package.loaders[i] = loaders[i]
 end
 
@@ -201,10 +217,8 @@ setmetatable(loaded, {
 })
 
 function _G.dofile(path)
-    local kind = type(path)
-    if kind ~= 'nil' and kind ~= 'string' and kind ~= 'number' then
-        local arguments = require('internal.arguments')
-        arguments.bad(1, arguments.expected('string', path), 2)
+    if type(path) ~= 'nil' and arguments.text(path) == nil then
+        arguments.bad(1, 'string expected, got ' .. type(path), 2)
     end
     local chunk, problem = raw_loadfile(path)
     if chunk == nil then
@@ -242,7 +256,7 @@ function package.setsearchroot(path)
         return
     end
     if type(path) ~= 'string' then
-        error('Search root must be a string', 0)
+        error('Search root must be a string')
     end
     search_root = python.abspath(path)
 end
@@ -275,9 +289,9 @@ package.path = path_of('LUA_PATH', default_path(LUA_PATTERNS, 'share', {
     '/usr/local/share/tarantool/', '/usr/share/tarantool/', '/usr/local/share/lua/5.1/', '/usr/share/lua/5.1/',
 }))
 package.cpath = path_of('LUA_CPATH', default_path(C_PATTERNS, 'lib', {
-    '/usr/local/lib/x86_64-linux-gnu/tarantool/', '/usr/lib/x86_64-linux-gnu/tarantool/',
-    '/usr/local/lib/tarantool/', '/usr/local/lib/x86_64-linux-gnu/lua/5.1/',
-    '/usr/lib/x86_64-linux-gnu/lua/5.1/', '/usr/local/lib/lua/5.1/',
+    '/usr/local/lib/x86_64-linux-gnu/tarantool/', '/usr/local/lib/tarantool/',
+    '/usr/lib/x86_64-linux-gnu/tarantool/', '/usr/local/lib/x86_64-linux-gnu/lua/5.1/',
+    '/usr/local/lib/lua/5.1/', '/usr/lib/x86_64-linux-gnu/lua/5.1/',
 }))
 
 return {require = _G.require}

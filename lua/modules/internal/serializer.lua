@@ -11,7 +11,6 @@
 --   ARRAY          table, size, compact      (compact: YAML flow style is asked for)
 --   MAP            table, nil, compact
 local ffi = require('ffi')
-local arguments = require('internal.arguments')
 local marks = require('internal.marks')
 
 local floor, format = math.floor, string.format
@@ -93,7 +92,9 @@ local function public_cfg(cfg, extra)
         __call = function(self, ...)
             local changes = ...
             if type(changes) ~= 'table' then
-                arguments.bad(2, 'table expected, got ' .. (select('#', ...) == 0 and 'no value' or type(changes)), 2)
+                local given = select('#', ...) == 0 and 'no value' or type(changes)
+                -- Loaded here: a test runs this module alone in Tarantool.
+                require('internal.arguments').bad(2, 'table expected, got ' .. given, 2)
             end
             for name in pairs(DEFAULTS) do
                 if changes[name] ~= nil then

@@ -71,6 +71,11 @@ end
 
 -- Returns the number of buffered bytes that a read can return now, nil if there are not enough.
 local function enough(self, limit, delimiters)
+    if limit == 0 then
+        return 0
+    elseif available(self) == 0 then
+        return nil    -- an empty delimiter ends nothing either
+    end
     local buffer, start = joined(self)
     local last = end_of_first(buffer, start, delimiters)
     if last ~= nil then

@@ -302,7 +302,9 @@ function methods.recvfrom(self, size, flags)
     if number == nil then
         return outcome(self, nil, nil, errno.EINVAL)
     end
-    local data, from = python.socket_recvfrom(fd, integer(size or READ_SIZE, 'recvfrom'), number)
+    -- As in Tarantool, what is no number is 0.
+    local count = size == nil and READ_SIZE or arguments.number(size) or 0
+    local data, from = python.socket_recvfrom(fd, integer(count, 'recvfrom'), number)
     if data == nil then
         return outcome(self, nil, nil, from)
     end
@@ -384,14 +386,18 @@ local function level_of(self, level)
     elseif type(level) == 'number' then
         return level
     end
-    local number = python.socket_protocol((tostring(level):lower():gsub('^ipproto_', ''):gsub('^sol_', '')))
-    return number or outcome(self, nil, nil, errno.EINVAL)
+    if type(level) ~= 'string' then
+        return outcome(self, nil, nil, errno.EINVAL)
+    end
+    local number = python.socket_protocol((level:lower():gsub('^ipproto_', ''):gsub('^sol_', '')))
+    return number or outcome(self, nil, nil, errno.EPROTOTYPE)
 end
 
 local function option_of(level, name)
     local known = OPTIONS[level] or {}
     if type(name) == 'number' then
-        return {iname = name, type = 1, rw = true}
+        -- As in Tarantool, which then fails to index it.
+        return name
     elseif known[name] == nil then
         error('Unknown socket option name: ' .. tostring(name))
     end
@@ -416,13 +422,13 @@ function methods.setsockopt(self, level, name, value)
     if number == nil then
         return false
     end
-    local option = option_of(number, name)
-    if not option.rw then
+    local info = option_of(number, name)
+    if not info.rw then
         error(('Socket option %s is read only'):format(tostring(name)))
-    elseif option.type ~= TEXT then
+    elseif info.type ~= TEXT then
         value = number_in(value)
     end
-    return outcome(self, false, python.socket_setopt(fd, number, option.iname, value))
+    return outcome(self, false, python.socket_setopt(fd, number, info.iname, value))
 end
 
 function methods.getsockopt(self, level, name)
@@ -430,11 +436,11 @@ function methods.getsockopt(self, level, name)
     if number == nil then
         return false
     end
-    local option = option_of(number, name)
-    if option.type == STRUCT then
+    local info = option_of(number, name)
+    if info.type == STRUCT then
         error(('Unknown type of socket option: %s'):format(tostring(name)))
     end
-    return outcome(self, nil, python.socket_getopt(fd, number, option.iname, option.type == TEXT))
+    return outcome(self, nil, python.socket_getopt(fd, number, info.iname, info.type == TEXT))
 end
 
 -- Returns whether a socket lingers and for how many seconds. With `active` it sets both first, and returns what it got.

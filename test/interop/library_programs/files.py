@@ -35,7 +35,7 @@ def _path(source: LibrarySource) -> str:
         "'w/l'",
         "'w/*'",
         "'w/'",
-        "'//w'",
+        "'.//w'",
     )
 
 
@@ -58,7 +58,7 @@ def _fio(source: LibrarySource) -> str:
         f"{name}({source.values(2)})" if name not in ("rmtree", "chdir", "umask", "chown") else "umask('x')",
     )
     if source.chance(0.12):
-        field = source.one("size", "mode", "nlink", "is_reg and s:is_reg()", "is_dir and s:is_dir()", "nope", "mtime")
+        field = source.one("size", "mode", "nlink", "is_reg and s:is_reg()", "is_dir and s:is_dir()", "nope")
         return f"s, e = fio.{source.one('stat', 'lstat')}({source.arguments(path)}) return s and s.{field}, e"
     return f"fio.{call}"
 
@@ -168,14 +168,14 @@ def _popen(source: LibrarySource) -> list[str]:
 
 
 def _system(source: LibrarySource) -> list[str]:
-    name = source.one("'A'", "'LB_X'", "''", "'a=b'", "'PATH_NOPE'")
+    name = source.one("'A'", "'LB_X'", "'PATH_NOPE'")
     return [
         source.one(
             f"os.setenv({source.arguments(name, source.text())})",
             f"os.getenv({source.arguments(name)})",
             f"os.environ({source.values(1)}).LB_X",
             f"os.{source.one('rename', 'remove')}({source.arguments(_path(source), _path(source))})",
-            f"os.date({source.arguments(source.quoted('%Y !%c !*t % %Ez !%x'), '86400')})",
+            f"os.date({source.arguments(source.quoted('%Y !%c !*t % %j !%x'), '86400')})",
             f"os.time({source.arguments('{year = 2020, month = ' + source.value() + ', day = 1}')})",
             f"os.difftime({source.arguments('5', '3')})",
             f"os.setlocale("

@@ -23,7 +23,7 @@ def _part(source: LibrarySource) -> str:
         "type = 'scalar'",
         "type = 'nope'",
         "'unsigned'",
-        f"type = {source.value()}",
+        f"type = {source.text()}",
         "type = 'any'",
         "type = 'number'",
         "type = 'array'",
@@ -39,11 +39,11 @@ def _part(source: LibrarySource) -> str:
         ", collation_id = 2",
         ", path = 'a.b'",
         ", path = '[*]'",
-        f", path = {source.value()}",
+        f", path = {source.text()}",
         f", is_nullable = {source.value()}",
         ", nope = 1",
         ", collation_id = 99",
-        f", collation = {source.value()}",
+        f", collation = {source.text()}",
     )
     return f"{{{place}, {kind}{more}}}"
 

@@ -14,7 +14,7 @@ MODULES = [
 METHODS = (
     "sysread syswrite read write send recv sendto recvfrom bind listen accept sysconnect close shutdown "
     "linger nonblock "
-    "setsockopt getsockopt readable writable wait name peer errno error nope detach settimeout receive getsockname "
+    "setsockopt getsockopt readable writable wait name peer errno error nope settimeout receive getsockname "
     "getpeername setoption getfamily iowait"
 ).split()
 

@@ -100,7 +100,7 @@ def _string(source: LibrarySource) -> str:
         f"rep({source.arguments(text, number(), source.text())})",
         f"format({source.arguments(repr(form), source.value())})",
         f"format({source.arguments(repr(form), source.plain(), source.plain())})",
-        f"dump({source.arguments('print')})",
+        f"dump({source.arguments('math.abs')})",
         f"{source.one('nope', 'concat')}({source.values(2)})",
     )
     return f"({text}):{call}" if source.chance(0.1) else f"string.{call}"
@@ -125,7 +125,7 @@ def _table(source: LibrarySource) -> str:
         f"new({source.arguments('2', '2')})",
         f"move({source.arguments('x', '1', '2', source.small())})",
         f"unpack({source.arguments('x', '1', '3')})",
-        f"{source.word('pack equals nope')}({source.values(3)})",
+        f"{source.word('pack nope')}({source.values(3)})",
     )
     module = "table" if source.chance(0.85) else source.one("require('table.clear')", "require('table.new')")
     if "require" in module:

@@ -18,7 +18,42 @@ TEXTS = {
     "digest.md5(5)": "builtin/crypto.lua: Usage: digest.md5(string)",
     "digest.md5_hex(5)": "builtin/digest.lua: Usage: digest.md5_hex(string)",
     "digest.base64_encode(5)": "builtin/digest.lua: Usage: digest.base64_encode(string[, table])",
-    "digest.urandom('x')": "builtin/digest.lua: Usage: digest.urandom(len)",
+    "digest.urandom()": "builtin/digest.lua: Usage: digest.urandom(len)",
+    "digest.urandom('x')": "builtin/buffer.lua: attempt to perform arithmetic on 'char *' and 'string'",
+    "digest.sha512_hex(5)": "builtin/digest.lua: Usage: digest.sha512_hex(string)",
+    "digest.crc32_update('x', 'x')": HERE + "bad argument #1 to '?' (cannot convert 'nil' to 'unsigned int')",
+    "clock.time(1)": HERE + "wrong number of arguments for function call",
+    "crypto.hmac.md5(nil, 'x')": "builtin/crypto.lua: Key should be specified for HMAC operations",
+    "crypto.digest.md5.new():update(5)": "builtin/crypto.lua: attempt to index local 'input' (a number value)",
+    "pickle.pack('i', print)": HERE + "unsupported Lua type 'function'",
+    "pickle.unpack()": HERE + "bad argument #1 to 'unpack' (string expected, got no value)",
+    "key_def.new({}, 1)": HERE
+    + "Bad params, use: key_def.new({{fieldno = fieldno, type = type[, is_nullable = <boolean>][, exclude_null = "
+    "<boolean>][, path = <string>][, collation_id = <number>][, collation = <string>]}, ...}",
+    "merger.new_tuple_source('x')": HERE + "Usage: merger.new_tuple_source(gen, param, state)",
+    "merger.new_source_fromtable({}).pairs(1)": HERE + "expected cdata as 1 argument",
+    "table.move(5)": HERE + "bad argument #1 to 'move' (table expected, got number)",
+    "table.clear()": HERE + "bad argument #1 to 'clear' (table expected, got no value)",
+    "utf8.len('x', 1, 1, 1)": HERE + "Usage: utf8.len(<string>, [i, [j]])",
+    "utf8.next('x', 1, 1)": HERE + "Usage: utf8.next(<string>, [<byte offset>])",
+    "iconv.new('ASCII', 'UTF-8')({})": "builtin/iconv.lua: attempt to call method 'len' (a nil value)",
+    "socket('AF_INET', 'SOCK_STREAM', 'tcp').sysread(1)": "builtin/socket.lua: Usage: socket:method(), called with "
+    "non-socket",
+    "socket('AF_INET', 'SOCK_STREAM', 'tcp'):sysread(-1)": "builtin/socket.lua: socket:sysread(): size can not be "
+    "negative",
+    "socket('AF_INET', 'SOCK_STREAM', 'tcp'):send('x', 0)": "builtin/socket.lua: bad argument #4 to 'send' (cannot "
+    "convert 'nil' to 'int')",
+    "socket('AF_INET', 'SOCK_STREAM', 'tcp'):syswrite(5)": "builtin/socket.lua: Usage: socket:syswrite(data) or "
+    "socket:syswrite(const char *, size)",
+    "socket.iowait(1)": HERE + "Usage: iowait(fd, 1 | 'r' | 2 | 'w' | 3 | 'rw' [, timeout])",
+    "socket.iowait(1, 'R', {})": HERE + "bad argument #3 to 'iowait' (number expected, got table)",
+    "fio.path.is_link()": "builtin/fio.lua: pathname is absent",
+    "fio.abspath({})": "builtin/fio.lua: bad argument #1 to 'sub' (string expected, got table)",
+    "xlog.pairs('x', 1)": "builtin/box/xlog.lua: Usage: parser.open(log_filename)",
+    "msgpack.decode_map_header(1)": HERE + "Usage: msgpack.decode_map_header(ptr, size)",
+    "msgpack.encode(1, nil)": HERE + "msgpack.encode: argument 2 must be of type 'struct ibuf'",
+    "yaml.decode('x', box.NULL)": HERE + "Usage: yaml.decode(document, [{tag_only = boolean}])",
+    "yaml.decode('*a\\n%TAG ! x')": "invalid reference: a",
     "digest.guava(1, 'x')": HERE + "bad argument #2 to '?' (cannot convert 'string' to 'int')",
     "digest.guava({}, 1)": HERE + "bad argument #1 to '?' (cannot convert 'table' to 'uint64_t')",
     "digest.murmur.new({seed = 'x'})": "builtin/digest.lua: cannot convert 'string' to 'int [1]'",
@@ -88,7 +123,10 @@ TEXTS = {
     "key_def.new()": HERE
     + "Bad params, use: key_def.new({{fieldno = fieldno, type = type[, is_nullable = <boolean>]"
     + "[, exclude_null = <boolean>][, path = <string>][, collation_id = <number>][, collation = <string>]}, ...}",
-    "key_def.new{{fieldno = 1, type = 'string'}}:compare_with_key({1}, 'x')": "A tuple or a table expected, got string",
+    "key_def.new{{fieldno = 1, type = 'string'}}:compare_with_key({'x'}, 'x')": "A tuple or a table expected, "
+    "got string",
+    "key_def.new{{fieldno = 1, type = 'string'}}:compare_with_key({1}, 'x')": "Supplied key type of part 0 does not "
+    "match index part type: expected string",
     "key_def.new{{fieldno = 1, type = 'string'}}:extract_key()": HERE + "Usage: key_def:extract_key(tuple)",
     "merger.new_source_fromtable()": "Usage: merger.new_source_fromtable(<table>)",
     "merger.new_tuple_source(5)": HERE + "Usage: merger.new_tuple_source(gen, param, state)",

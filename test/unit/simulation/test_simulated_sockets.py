@@ -315,7 +315,7 @@ PROGRAMS = {
         note(s:linger(true, 3))
         note(s:linger())
         note(s:nonblock())
-        note(s:setsockopt(99, 1, 1), reason(s))
+        note(s:setsockopt('nope', 'SO_ERROR', 1), reason(s))
         local u = socket('AF_UNIX', 'SOCK_STREAM', 0)
         note(u:setsockopt('tcp', 'TCP_NODELAY', 1), reason(u))
         return results
