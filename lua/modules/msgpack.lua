@@ -33,9 +33,10 @@ local function advanced(pointer, count)
     return ffi.cast(ffi.typeof(pointer), pointer + count)
 end
 
+-- An empty text is invalid MessagePack if `offset` is nil, otherwise the offset is out of bounds.
 local function decode_string(cfg, name, text, offset, checked)
-    local start = offset - 1
-    if not (start >= 0 and start <= #text) or (start == #text and #text > 0) then
+    local start = (offset or 1) - 1
+    if not (start >= 0 and start <= #text) or (start == #text and offset ~= nil) then
         error(name .. ': offset is out of bounds', 2)
     end
     local p = ffi.cast(byte_pointer, text)
@@ -65,12 +66,12 @@ end
 local function new_decode(cfg, name, checked)
     return function(data, ...)
         if type(data) == 'string' then
-            -- An absent offset is 1, but nil is none.
-            local offset = select('#', ...) == 0 and 1 or arguments.number((...))
-            if offset == nil then
-                arguments.bad(2, 'number expected, got ' .. type((...)), 2)
+            local offset
+            if select('#', ...) > 0 then    -- nil is no absent offset
+                offset = arguments.number((...)) or arguments.bad(2, 'number expected, got ' .. type((...)), 2)
+                offset = offset - offset % 1
             end
-            return decode_string(cfg, name, data, offset - offset % 1, checked)
+            return decode_string(cfg, name, data, offset, checked)
         elseif is_pointer(data) and (checked or data ~= nil) then
             return decode_memory(cfg, name, data, (...), checked)
         end

@@ -180,8 +180,9 @@ function utf8.char(...)
 end
 
 -- Returns the next position and the code point at `position`, for loops: `for pos, code in utf8.next, text do`.
-function utf8.next(text, position)
-    text = check_string(text, 'utf8.next(<string>, [<byte offset>])')
+function utf8.next(...)
+    local text, position = ...
+    text = check_string(select('#', ...) <= 2 and text, 'utf8.next(<string>, [<byte offset>])')
     position = optional(position, 2, 1)
     if position < 1 then
         -- As in Tarantool, 0 is the position before the first byte.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import subprocess
@@ -154,7 +155,6 @@ TEXTS = {
     "msgpack.encode{require('ffi').typeof('int64_t')}": HERE + "unsupported Lua type 'cdata'",
     "msgpack.encode(require('ffi').typeof('uint64_t'))": HERE + "unsupported Lua type 'cdata'",
     "msgpack.encode(require('ffi').typeof('struct tuple'))": HERE + "unsupported Lua type 'cdata'",
-    "msgpack.encode(1, nil)": HERE + "msgpack.encode: argument 2 must be of type 'struct ibuf'",
     "msgpack.decode('a', nil)": HERE + "bad argument #2 to 'decode' (number expected, got nil)",
     "msgpackffi.decode_unchecked('a', 5)": "builtin/msgpackffi.lua: offset = 5 is out of bounds [1..1]",
     "msgpackffi.decode_unchecked()": (
@@ -175,7 +175,7 @@ TEXTS = {
     ),
     "string.endswith('a', {})": HERE + "bad argument #2 to 'string.endswith' (string expected, got string)",
     "errno('x')": HERE + "bad argument #1 to 'errno' (cannot convert 'string' to 'int')",
-    "package.search({})": ("builtin/internal/loader.lua: bad argument #1 to 'searcher' (string expected, got table)"),
+    "package.search({})": ("builtin/tarantool.lua: bad argument #1 to 'searcher' (string expected, got table)"),
     "fiber.channel().is_full(5)": HERE + "bad argument #1 to 'is_full' (fiber.channel expected, got number)",
     "fiber.cond().signal(5)": HERE + "bad argument #1 to 'signal' (fiber.cond expected, got number)",
     "fiber.testcancel(fiber.self())": HERE + "fiber.testcancel(): bad arguments",
@@ -291,7 +291,9 @@ def test_the_file_of_a_chunk(lua: Lua) -> None:
 
 
 def test_log_levels_without_bounds(lua: Lua) -> None:
-    assert lua("local log = require('log') log.level(1/0) local high = log.cfg.level log.level(-5) return high") == [7]
+    assert lua("local log = require('log') log.level(1/0) local high = log.cfg.level log.level(-5) return high") == [
+        math.inf
+    ]
 
 
 def test_a_library_that_lacks_symbols_is_refused(lua: Lua, tmp_path: Path) -> None:
