@@ -161,8 +161,15 @@ def _without_log_runs() -> None:
     from box.instance.loader import LogLoader
     from box.txn.dml import Dml
 
-    LogLoader.add_run = lambda self, transactions, start: start  # type: ignore[method-assign]
+    LogLoader.add_run = lambda self, run, first: first  # type: ignore[method-assign]
     Dml.load_changes = lambda *_, **options: []  # type: ignore[method-assign]
+
+
+def _without_stretches() -> None:
+    """Tuples of a run are decoded one by one."""
+    from box.txn import fast_run
+
+    fast_run._FEW = 1 << 30  # type: ignore[misc]
 
 
 def _without_packets() -> None:
@@ -197,6 +204,7 @@ FAST_PATHS = {
     "rows_together": FastPath(("replicated together",), _without_rows_together),
     "tuple_runs": FastPath(("replicated join",), _without_tuple_runs),
     "log_runs": FastPath(("start 1", "start 1000"), _without_log_runs),
+    "stretches": FastPath(("replicated apply", "start 1000"), _without_stretches),
     "packets": FastPath(("replicated send",), _without_packets),
 }
 
