@@ -13,18 +13,16 @@ from box.index.rtree_columns import Box, Rectangles, formats, listed, names_of, 
 
 _ROUNDED_UP: Final = 1 + 2**-48
 """A factor that is greater than the rounding error of a calculated distance."""
-_MORE: Final = 1.7
-"""How many times the wanted keys are expected within a guessed distance, so that few guesses are too small."""
 _SHARES: Final = {
-    (1, "euclid"): 1 / _MORE,
-    (2, "euclid"): pi / 4 / _MORE,
-    (3, "euclid"): pi / 6 / _MORE,
-    (1, "manhattan"): 1 / _MORE,
-    (2, "manhattan"): 1 / 2 / _MORE,
-    (3, "manhattan"): 1 / 6 / _MORE,
+    (1, "euclid"): 1.0,
+    (2, "euclid"): pi / 4,
+    (3, "euclid"): pi / 6,
+    (1, "manhattan"): 1.0,
+    (2, "manhattan"): 1 / 2,
+    (3, "manhattan"): 1 / 6,
 }
-"""The part of a cube that is as near to its middle as its sides are, by dimension and distance, divided by `_MORE`. It
-is too small to be of use where there are more dimensions.
+"""The part of a cube that is as near to its middle as its sides are, by dimension and distance. With more dimensions it
+is too small to be of use.
 """
 
 
@@ -43,8 +41,8 @@ class Distances:
     """Returns a box that contains everything up to a distance, which must not be tiny."""
 
     guess: Callable[[Box, int, int], float]
-    """Returns a distance up to which a number of keys probably are, from a page's box and its number of keys. Returns 0
-    if there is nothing to tell it.
+    """Returns a distance up to which a number of keys should be, from a page's box and its number of keys. Returns 0 if
+    there is nothing to tell it. Two guesses out of three are far enough, as boxes have corners without keys.
     """
     of_boxes: Callable[[list[Box], Box], list[float]]
     """Returns the distances of the nearest points of some boxes."""

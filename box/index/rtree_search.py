@@ -48,7 +48,7 @@ _key_of: Final = itemgetter(0)
 class SpatialCursor(ForwardCursor):
     """A cursor over the keys that a condition selects, in ascending order."""
 
-    __slots__ = ("_box", "_end_version", "_selection", "_spatial")
+    __slots__ = ("_box", "_code", "_end_version", "_rest", "_rest_version", "_selection", "_spatial")
     is_filtered: ClassVar[bool] = True
 
     def __init__(self, index: PagedIndex, selection: Selection, box: Box) -> None:
@@ -58,6 +58,14 @@ class SpatialCursor(ForwardCursor):
         self._box = box
         self._end_version = -1
         """The version of the index at the moment when the cursor reached the end."""
+        self._rest: tuple[list[tuple[SortKey, Entry]], Bounds, bool] = ([], EVERYTHING, False)
+        """What the last search found beyond its limit: pairs, the bounds after them, and whether it has ended."""
+        self._rest_version = -1
+        """The version of the index of which `_rest` is true."""
+        equal = index.geometry.equal(box[: index.geometry.dimension]) if selection.kind is IteratorType.EQ else None
+        is_point = box[: index.geometry.dimension] == box[index.geometry.dimension :]
+        self._code = equal[0] if equal is not None and is_point else None
+        """The code of all selected keys, if they have one."""
 
     def selects(self, key: SortKey) -> bool:
         return self._selection.matches(key, self._box)
@@ -77,11 +85,11 @@ class SpatialCursor(ForwardCursor):
         return self._advance(limit, _GROUPS_A_STEP)
 
     def rewind(self, used: int) -> None:
-        self._end_version = -1
+        self._end_version = self._rest_version = -1
         super().rewind(used)
 
     def resume(self, bounds: Bounds) -> None:
-        self._end_version = -1
+        self._end_version = self._rest_version = -1
         super().resume(bounds)
 
     def _advance(self, limit: int, most_groups: int) -> bool:
@@ -90,10 +98,15 @@ class SpatialCursor(ForwardCursor):
         self.pairs = []
         if self._end_version == index.version:
             return True
-        pairs, reached, is_end = self._base_pairs(limit, most_groups)
-        if index.is_layered and not self.reads_base:
-            pairs = self._overlaid(pairs, start, EVERYTHING if is_end else reached)
+        if self._rest_version == index.version:
+            pairs, reached, is_end = self._rest
+            self._rest_version = -1
+        else:
+            pairs, reached, is_end = self._base_pairs(limit, most_groups)
+            if index.is_layered and not self.reads_base:
+                pairs = self._overlaid(pairs, start, EVERYTHING if is_end else reached)
         if len(pairs) > limit:
+            self._rest, self._rest_version = (pairs[limit:], reached, is_end), index.version
             del pairs[limit:]
             is_end, reached = False, (pairs[-1][0], None, True, False)
         self.pairs = pairs
@@ -111,6 +124,11 @@ class SpatialCursor(ForwardCursor):
         low, _, is_low_excluded, _ = self.bounds
         pairs: list[tuple[SortKey, Entry]] = []
         reached = self.bounds
+        if (code := self._code) is not None:
+            found = tree.iteritems((code,) if low is None else low, (code + 1,), is_low_excluded, True)
+            pairs = list(islice((pair for pair in found if selection.matches(pair[0], box)), limit))
+            is_end = len(pairs) < limit
+            return pairs, reached if is_end else (pairs[-1][0], None, True, False), is_end
         for number, (group, inside) in enumerate(pages.groups(selection, box, low)):
             if len(pairs) >= limit or number == most_groups:
                 return pairs, reached, False
