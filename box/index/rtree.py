@@ -14,7 +14,7 @@ Source: `memtx_rtree.c` of the 2.8 line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from itertools import islice
 from typing import Any, Final
 
@@ -26,7 +26,9 @@ from box.index.base import Cursor, Entry, IndexDef
 from box.index.iterator_type import IteratorType
 from box.index.layered import GONE
 from box.index.ordered import EVERYTHING, ForwardCursor
-from box.index.rtree_geometry import CONDITIONS, MAX_DIMENSION, Box, Selection, geometry_of, read_rectangle
+from box.index.rtree_columns import Box
+from box.index.rtree_conditions import CONDITIONS, Selection
+from box.index.rtree_geometry import MAX_DIMENSION, geometry_of, read_rectangle
 from box.index.rtree_pages import PagedIndex, Pages
 from box.index.rtree_search import NeighborCursor, SpatialCursor
 
@@ -39,6 +41,8 @@ _COST_OF_DIMENSION: Final = 20
 also a number in its page.
 """
 _KINDS: Final = frozenset({IteratorType.ALL, IteratorType.NEIGHBOR, *CONDITIONS})
+_ALL: Final = 1 << 62
+"""More entries than any index has."""
 _is_number: Final = checker(FieldType.NUMBER)
 
 
@@ -127,6 +131,9 @@ class RtreeIndex(PagedIndex):
         Raises:
             ClientError: KEY_PART_COUNT, KEY_PART_TYPE, RTREE_RECT, FIELD_TYPE or UNSUPPORTED_INDEX_FEATURE.
         """
+        usual = self.geometry.usual_box(values) if len(values) > 1 else None
+        if usual is not None and kind in _KINDS:
+            return usual
         numbers = self._numbers(kind, values)
         if numbers is None:
             return None
@@ -176,6 +183,8 @@ class RtreeIndex(PagedIndex):
 
     def select(self, iterator: int, values: list[Any], offset: int, limit: int) -> list[Entry]:
         kind = self.iterator_type(iterator)
+        if kind is IteratorType.EQ and (equal := self._equal(values, offset + limit)) is not None:
+            return equal[offset:] if offset else equal
         box = self.rectangle(kind, values)
         if self.is_layered or kind is IteratorType.NEIGHBOR:
             ordered = self._cursor(kind, box).fetch(offset + limit)
@@ -185,33 +194,39 @@ class RtreeIndex(PagedIndex):
             return list(everything[offset : offset + limit]) if offset else list(islice(everything, limit))
         wanted = offset + limit
         found: list[Entry] = []
-        if kind is IteratorType.EQ and (code := self.geometry.code_of(box)) is not None:
-            return list(islice(self._equal(code, box), offset, wanted))
-        for part in self._parts(self._selection(kind), box):
-            found += islice(part, wanted) if len(part) > wanted else part
+        selection = self._selection(kind)
+        places, pages = selection.places, self.pages
+        for group, inside in pages.groups(selection, box):
+            if inside is not None:
+                found += islice(self._base.itervalues(*inside), wanted - len(found))
+            for page in group:
+                if page.keys is None:
+                    pages.read(page)
+                found += map(page.entries.__getitem__, places(page, box))
             if len(found) >= wanted:
                 break
         return found[offset:wanted] if offset or len(found) > wanted else found
 
-    def _parts(self, selection: Selection, box: Box) -> Iterator[Sequence[Entry]]:
-        """Yield lists of the selected entries of the tree, in order."""
-        pages, tree = self.pages, self._base
-        for group, inside in pages.groups(selection, box):
-            if inside is not None:
-                yield tree.values(*inside)
-                continue
-            for page in pages.ready(group):
-                if found := selection.places(page, box):
-                    entries = page.entries
-                    yield [entries[place] for place in found]
-
-    def _equal(self, code: int, box: Box) -> Iterator[Entry]:
-        """Yield the entries of a rectangle whose keys have this code."""
-        matches = self._selection(IteratorType.EQ).matches
-        return (entry for key, entry in self._base.items((code,), (code + 1,), False, True) if matches(key, box))
+    def _equal(self, values: list[Any], limit: int) -> list[Entry] | None:
+        """Return up to `limit` entries whose rectangle is the point that a user's key names, or None if only a general
+        search finds them.
+        """
+        if self.is_layered or len(values) < 2 or (wanted := self.geometry.equal(values)) is None:
+            return None
+        code, point = wanted
+        found: list[Entry] = []
+        rectangle = point * 2
+        for (own, _, packed), entry in self._base.iteritems((code,)):
+            if own != code or len(found) == limit:
+                break
+            if packed in (point, rectangle):
+                found.append(entry)
+        return found
 
     def count(self, iterator: int, values: list[Any]) -> int:
         kind = self.iterator_type(iterator)
+        if kind is IteratorType.EQ and (equal := self._equal(values, _ALL)) is not None:
+            return len(equal)
         if kind is IteratorType.ALL:
             self._numbers(kind, values)
             return self._size
@@ -221,20 +236,8 @@ class RtreeIndex(PagedIndex):
             return self._size
         if self.is_layered:
             return sum(map(len, self.scan_chunks(iterator, values)))
-        return self._count(self._selection(kind), box)
-
-    def _count(self, selection: Selection, box: Box) -> int:
-        """Return the number of selected entries of the tree."""
-        if selection.kind is IteratorType.EQ and (code := self.geometry.code_of(box)) is not None:
-            return sum(1 for _ in self._equal(code, box))
-        pages, tree, places, found = self.pages, self._base, selection.places, 0
-        for group, inside in pages.groups(selection, box):
-            if inside is not None:
-                found += len(tree.keys(*inside))
-                continue
-            for page in pages.ready(group):
-                found += len(places(page, box))
-        return found
+        pages = self.pages
+        return self._selection(kind).count(pages.root, box, pages.read, self._base.keys)
 
     def selector(self, iterator: int, values: list[Any]) -> Callable[[SortKey], bool] | None:
         kind = self.iterator_type(iterator)

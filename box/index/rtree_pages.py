@@ -28,7 +28,9 @@ from weakref import ref
 from box.data.keydef import SortKey
 from box.index.base import Entry
 from box.index.ordered import OrderedIndex
-from box.index.rtree_geometry import Box, Geometry, Selection
+from box.index.rtree_columns import Box
+from box.index.rtree_conditions import Selection
+from box.index.rtree_geometry import Geometry
 from box.index.untracked import untrack, untrack_one, untracked_list
 
 _MOST_KEYS: Final = 64
@@ -85,7 +87,9 @@ class BoxPage(_BelowNode):
         "entries",
         "first",
         "is_loose",
+        "is_searched",
         "keys",
+        "order",
     )
 
     keys: list[SortKey] | None
@@ -102,6 +106,8 @@ class BoxPage(_BelowNode):
         self.entries: Sequence[Entry] = ()
         self.columns: Sequence[array[float]] = ()
         self.are_points = True
+        self.order: bytes | None = None
+        self.is_searched = False
         self._above = _nobody
         untrack_one(self)
 
@@ -416,6 +422,7 @@ class Pages:
         page.columns = tuple(self.geometry.columns(keys))
         untrack((*page.columns, page.columns))
         page.are_points = len(page.columns) == self.geometry.dimension
+        page.order, page.is_searched = None, False
         page.count = len(keys)
         page.keys = keys
         if page.is_loose:
@@ -444,9 +451,9 @@ class Pages:
 
         The index must not change meanwhile.
         """
-        if start is None:
-            yield from self._below(self.root, selection, box)
-            return
+        return self._below(self.root, selection, box) if start is None else self._from(start, selection, box)
+
+    def _from(self, start: SortKey, selection: Selection, box: Box) -> Iterator[Group]:
         child: Any = self.page_of(start)
         yield [child], None
         while (node := child.parent) is not None:
@@ -459,6 +466,21 @@ class Pages:
                 for each in found:
                     yield from self._below(each, selection, box)
             child = node
+
+    def pages_within(self, selection: Selection, box: Box, most: int) -> list[BoxPage] | None:
+        """Return the pages that a search has to look at, in any order; None if there are more than `most`."""
+        nodes_of, waiting = selection.nodes, [self.root]
+        pages: list[BoxPage] = []
+        while waiting:
+            node = waiting.pop()
+            found = nodes_of(node.rows, box)
+            if not node.is_bottom:
+                waiting += found
+            elif len(pages) + len(found) > most:
+                return None
+            else:
+                pages += found
+        return pages
 
     def _below(self, node: BoxNode, selection: Selection, box: Box) -> Iterator[Group]:
         is_inside, nodes_of = selection.is_inside, selection.nodes

@@ -14,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
-from itertools import count, islice, takewhile
+from itertools import islice, takewhile
 from math import inf
 from operator import itemgetter
 from typing import Any, ClassVar, Final, NamedTuple
@@ -24,7 +24,8 @@ from box.index.base import Cursor, Entry
 from box.index.iterator_type import IteratorType
 from box.index.layered import GONE
 from box.index.ordered import EVERYTHING, Bounds, ForwardCursor
-from box.index.rtree_geometry import Box, Selection
+from box.index.rtree_columns import Box, in_order
+from box.index.rtree_conditions import Selection
 from box.index.rtree_pages import BoxNode, BoxPage, PagedIndex, key_range
 from box.index.sliced_view import SLICE, SlicedView
 
@@ -35,6 +36,8 @@ _PAGES_A_STEP: Final = 2048
 """The number of pages whose distance is calculated in one turn."""
 _FEW: Final = 32
 """Up to this many neighbours are found with one search."""
+_MOST_NEAR_PAGES: Final = 64
+"""The number of pages at most in which a search for a few neighbours compares keys."""
 _LEAST_SQUARE: Final = 1e-280
 """Squares of distances below this one are too small to be exact."""
 _ALL: Final = 1 << 62
@@ -45,7 +48,7 @@ _key_of: Final = itemgetter(0)
 class SpatialCursor(ForwardCursor):
     """A cursor over the keys that a condition selects, in ascending order."""
 
-    __slots__ = ("_box", "_end_version", "_selection", "_spatial")
+    __slots__ = ("_box", "_code", "_end_version", "_rest", "_rest_version", "_selection", "_spatial")
     is_filtered: ClassVar[bool] = True
 
     def __init__(self, index: PagedIndex, selection: Selection, box: Box) -> None:
@@ -55,6 +58,14 @@ class SpatialCursor(ForwardCursor):
         self._box = box
         self._end_version = -1
         """The version of the index at the moment when the cursor reached the end."""
+        self._rest: tuple[list[tuple[SortKey, Entry]], Bounds, bool] = ([], EVERYTHING, False)
+        """What the last search found beyond its limit: pairs, the bounds after them, and whether it has ended."""
+        self._rest_version = -1
+        """The version of the index of which `_rest` is true."""
+        equal = index.geometry.equal(box[: index.geometry.dimension]) if selection.kind is IteratorType.EQ else None
+        is_point = box[: index.geometry.dimension] == box[index.geometry.dimension :]
+        self._code = equal[0] if equal is not None and is_point else None
+        """The code of all selected keys, if they have one."""
 
     def selects(self, key: SortKey) -> bool:
         return self._selection.matches(key, self._box)
@@ -74,11 +85,11 @@ class SpatialCursor(ForwardCursor):
         return self._advance(limit, _GROUPS_A_STEP)
 
     def rewind(self, used: int) -> None:
-        self._end_version = -1
+        self._end_version = self._rest_version = -1
         super().rewind(used)
 
     def resume(self, bounds: Bounds) -> None:
-        self._end_version = -1
+        self._end_version = self._rest_version = -1
         super().resume(bounds)
 
     def _advance(self, limit: int, most_groups: int) -> bool:
@@ -87,10 +98,15 @@ class SpatialCursor(ForwardCursor):
         self.pairs = []
         if self._end_version == index.version:
             return True
-        pairs, reached, is_end = self._base_pairs(limit, most_groups)
-        if index.is_layered and not self.reads_base:
-            pairs = self._overlaid(pairs, start, EVERYTHING if is_end else reached)
+        if self._rest_version == index.version:
+            pairs, reached, is_end = self._rest
+            self._rest_version = -1
+        else:
+            pairs, reached, is_end = self._base_pairs(limit, most_groups)
+            if index.is_layered and not self.reads_base:
+                pairs = self._overlaid(pairs, start, EVERYTHING if is_end else reached)
         if len(pairs) > limit:
+            self._rest, self._rest_version = (pairs[limit:], reached, is_end), index.version
             del pairs[limit:]
             is_end, reached = False, (pairs[-1][0], None, True, False)
         self.pairs = pairs
@@ -108,6 +124,11 @@ class SpatialCursor(ForwardCursor):
         low, _, is_low_excluded, _ = self.bounds
         pairs: list[tuple[SortKey, Entry]] = []
         reached = self.bounds
+        if (code := self._code) is not None:
+            found = tree.iteritems((code,) if low is None else low, (code + 1,), is_low_excluded, True)
+            pairs = list(islice((pair for pair in found if selection.matches(pair[0], box)), limit))
+            is_end = len(pairs) < limit
+            return pairs, reached if is_end else (pairs[-1][0], None, True, False), is_end
         for number, (group, inside) in enumerate(pages.groups(selection, box, low)):
             if len(pairs) >= limit or number == most_groups:
                 return pairs, reached, False
@@ -161,7 +182,7 @@ class NeighborCursor(Cursor):
 
     def _begin(self) -> None:
         self._version = self._index.version
-        self._search = NeighborSearch(self._index, self.point)
+        self._search = NeighborSearch(self._index, self.point, self._tied.copy())
 
     def _first(self, limit: int) -> list[tuple[float, SortKey, Entry]]:
         found = nearest(self._index, self.point, limit)
@@ -176,7 +197,7 @@ class NeighborCursor(Cursor):
             self._chunk = self._first(limit)
         elif self._version != self._index.version:
             self._begin()
-            self._chunk = self._search.take_after(self._distance, self._tied, limit, self._returned)
+            self._chunk = self._search.take_from(self._distance, limit, self._returned)
         else:
             self._chunk = self._search.take(limit)
         return [entry for _, _, entry in self._chunk]
@@ -211,20 +232,23 @@ class _FartherKeys(NamedTuple):
 
 
 class NeighborSearch:
-    """The keys of an index that does not change, by distance; those of one distance in any order."""
+    """The keys of an index that does not change, by distance; those of one distance in any order, and none of those in
+    `passed`.
+    """
 
-    def __init__(self, index: PagedIndex, point: Box) -> None:
+    def __init__(self, index: PagedIndex, point: Box, passed: set[SortKey]) -> None:
         self._pages = index.pages
         self._point = point
         self._distances = index.geometry.distances
         self._heap: list[tuple[float, int, Any]] = [(0.0, 0, index.pages.root)]
         self._ready: list[tuple[float, SortKey, Entry]] = []
         """Keys of opened pages that were not returned yet, sorted by distance."""
+        self._passed = passed
         self._over: Any = index.over if index.is_layered else ()
         if index.is_layered:
             near = self._distances.of_key
             laid = [(near(key, point), key, entry) for key, entry in index.over.items() if entry is not GONE]
-            self._ready = sorted(laid)
+            self._ready = sorted([each for each in laid if each[1] not in passed])
 
     def take(self, limit: int) -> list[tuple[float, SortKey, Entry]]:
         """Return up to `limit` further keys with their distances and entries; fewer only at the end."""
@@ -237,17 +261,12 @@ class NeighborSearch:
         del ready[:limit]
         return taken
 
-    def take_after(
-        self, distance: float, tied: set[SortKey], limit: int, given: int
-    ) -> list[tuple[float, SortKey, Entry]]:
-        """Return up to `limit` keys that are farther than `distance`, or exactly that far and not in `tied`.
-
-        About `given` keys come before them.
-        """
+    def take_from(self, distance: float, limit: int, given: int) -> list[tuple[float, SortKey, Entry]]:
+        """Return up to `limit` keys that are at least `distance` away. About `given` keys are nearer."""
         taken: list[tuple[float, SortKey, Entry]] = []
         while len(taken) < limit and (found := self.take(min(limit + given, SLICE))):
             for number, each in enumerate(found):
-                if each[0] > distance or (each[0] == distance and each[1] not in tied):
+                if each[0] >= distance:
                     taken.append(each)
                 if len(taken) == limit:
                     self._ready[:0] = found[number + 1 :]
@@ -290,50 +309,60 @@ class NeighborSearch:
             assert type(page) is BoxPage
             self._pages.ready([page])
             keys, entries = page.keys or [], page.entries
-            found = self._distances.of_page(page, self._point)
+            found = in_order(self._distances.of_page(page, self._point), page.order)
             if known == inf and 0 < missing < len(found):
                 known = sorted(found)[missing - 1]
             wanted = [(far, keys[n], entries[n]) for n, far in enumerate(found) if far <= known]
             if len(wanted) < len(found):
                 heappush(self._heap, (known, id(found), _FartherKeys(known, found, keys, entries)))
-        return [each for each in wanted if each[1] not in over] if over else wanted
+        if over:
+            wanted = [each for each in wanted if each[1] not in over]
+        passed = self._passed
+        return [each for each in wanted if each[1] not in passed] if passed else wanted
 
 
 def nearest(index: PagedIndex, point: Box, limit: int) -> list[tuple[float, SortKey, Entry]] | None:
     """Return the `limit` nearest keys of a NEIGHBOR search, or None if only a complete search can find them.
 
-    The keys of the page that would hold the point tell how far to look.
+    The page that would hold the point tells how far to look: at first by its density, then by the distances of its
+    keys.
     """
     pages, geometry = index.pages, index.geometry
-    code = geometry.code_of(point)
-    if code is None or index.is_layered or not 0 < limit <= _FEW:
+    home_key = geometry.equal(point[: geometry.dimension])
+    if home_key is None or index.is_layered or not 0 < limit <= _FEW:
         return None
-    distances, near = geometry.distances, geometry.distances.near
-    (home,) = pages.ready([pages.page_of((code,))])
-    found = sorted(near(home, inf, point))
-    if len(found) < limit or not _LEAST_SQUARE < (most := found[limit - 1][0]) < inf:
+    home, distances = pages.page_of((home_key[0],)), geometry.distances
+    ready = _up_to(index, point, distances.guess(home.box, home.count, limit))
+    if ready is None or len(ready) < limit:
+        (home,) = pages.ready([home])
+        known = sorted(distances.of_page(home, point))
+        ready = _up_to(index, point, known[limit - 1]) if len(known) >= limit else None
+    if ready is not None:
+        ready.sort()
+        del ready[limit:]
+    return ready
+
+
+def _up_to(index: PagedIndex, point: Box, most: float) -> list[tuple[float, SortKey, Entry]] | None:
+    """Return all keys up to a distance, in any order. None if they are on too many pages, or the distance is not exact
+    enough.
+    """
+    if not _LEAST_SQUARE < most < inf:
         return None
-    keys, entries = home.keys or (), home.entries
-    ready = [(far, keys[n], entries[n]) for far, n in found if far <= most]
-    selection = geometry.selection(IteratorType.OVERLAPS)
+    pages, distances = index.pages, index.geometry.distances
+    selection, within = index.geometry.selection(IteratorType.OVERLAPS), distances.box_within(most, point)
     assert selection is not None
-    others: list[BoxPage] = []
-    for group, inside in pages.groups(selection, distances.box_within(most, point)):
-        if inside is not None:
-            return None
-        others += [page for page in group if page is not home]
-    # The nearest pages first, so that most of the others turn out to be too far away.
-    for nearest_point, place in sorted(zip(distances.of_boxes([page.box for page in others], point), count())):
-        if nearest_point > most:
-            break
-        (page,) = pages.ready(others[place : place + 1])
-        if places := near(page, most, point):
+    found = pages.pages_within(selection, within, _MOST_NEAR_PAGES)
+    if found is None:
+        return None
+    ready: list[tuple[float, SortKey, Entry]] = []
+    near = distances.near
+    for page in found:
+        if page.keys is None:
+            pages.read(page)
+        if places := near(page, most, point, within):
             keys, entries = page.keys or (), page.entries
             ready += [(far, keys[n], entries[n]) for far, n in places]
-            ready.sort()
-            most = ready[limit - 1][0]
-    ready.sort()
-    del ready[limit:]
     return ready
 
 

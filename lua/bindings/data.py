@@ -45,6 +45,8 @@ _WINDOW_SIZE = 4096
 """The bytes of the memory in which a look-up leaves its tuple for Lua."""
 _WINDOW_HEADER = 8
 """The bytes before the tuple in this memory: its size and an unused word."""
+_FIRST_CHUNK = 16
+"""The tuples that a new cursor reads ahead; `lua/modules/box/iterator.lua` knows this number."""
 _NUMBERS = frozenset((FieldType.UNSIGNED, FieldType.INTEGER, FieldType.NUMBER))
 """The types of key parts for which Lua passes a number."""
 
@@ -275,12 +277,16 @@ class DataBinding(Binding):
 
     @guarded("cursor_open")
     def cursor_open(self, space_id: int, iid: int, iterator: int, key: bytes, after: bytes) -> Outcome:
-        """Open a cursor after a position (b"" is the beginning), and return its number."""
+        """Open a cursor after a position (b"" is the beginning), and return its number. A cursor that reads ahead comes
+        with its first chunk, as `cursor_next` returns it.
+        """
         space = self.node.schema.space(space_id)
         cursor = open_cursor(self.node.dml, self.ctx, space, iid, int(iterator), unpack(key), after)
         self._last_cursor += 1
         self._cursors[self._last_cursor] = cursor
-        return self._last_cursor
+        if type(cursor) is OneByOne:
+            return self._last_cursor
+        return self._last_cursor, *self._images.blob(cursor.fetch(_FIRST_CHUNK, 0) or [], int(space_id))
 
     @exported("cursor_next")
     def cursor_next(self, number: int, size: int, used: int, space_id: int) -> Outcome:

@@ -42,6 +42,8 @@ class TupleImages:
 
     def blob(self, rows: list[bytes], format_id: int) -> tuple[bytes, bytes]:
         """Return the images of tuples, one after another, and the sizes of the tuples as native uint32."""
+        if not rows:
+            return b"", b""
         headers = self._headers.get(format_id)
         if headers is None:
             headers = self._headers[format_id] = _Headers(format_id)

@@ -1,9 +1,9 @@
 -- index:pairs(): a cursor that reads ahead.
 --
--- One call into Python fetches a chunk of tuples. The loop must see the current index at each step, so the rest of a
--- chunk is only valid while nothing can have changed: no write by this Lua code (`changes`), no switch to another
--- fiber. After either, Python says whether the index is unchanged; if not, it continues after the last tuple of the
--- loop.
+-- The call that opens a cursor brings its first chunk of tuples, each further call into Python fetches one more. The
+-- loop must see the current index at each step, so the rest of a chunk is only valid while nothing can have changed: no
+-- write by this Lua code (`changes`), no switch to another fiber. After either, Python says whether the index is
+-- unchanged; if not, it continues after the last tuple of the loop.
 
 local ffi = require('ffi')
 local changes = require('box.changes')
@@ -18,7 +18,7 @@ local from_image, HEADER_SIZE = tuples.from_image, tuples.HEADER_SIZE
 local byte_pointer, size_pointer = ffi.typeof('const uint8_t *'), ffi.typeof('const uint32_t *')
 local cast = ffi.cast
 
--- The chunks grow, as most loops end after either a few steps or very many.
+-- The chunks grow, as most loops end after either a few steps or very many. Python knows the size of the first one.
 local FIRST_CHUNK, LARGEST_CHUNK = 16, 512
 
 local function text()
@@ -42,6 +42,14 @@ local function is_same_place(cursor)
     return cursor.changes == changes.count and cursor.fiber == fiber and (fiber == nil or cursor.switches == fiber.csw)
 end
 
+local function take(cursor, blob, sizes)
+    note_place(cursor)
+    cursor.blob, cursor.sizes = blob, sizes
+    cursor.data, cursor.list = cast(byte_pointer, blob), cast(size_pointer, sizes)
+    cursor.position, cursor.count = 0, #sizes / 4
+    cursor.is_last = cursor.reads_ahead and cursor.count < cursor.chunk
+end
+
 -- Fetches the next chunk after `used` tuples of the present one were taken. Returns whether the rest of that chunk is
 -- still valid.
 local function fetch(cursor, used)
@@ -57,10 +65,7 @@ local function fetch(cursor, used)
         cursor.is_over = true
         wait(blob, sizes)
     end
-    note_place(cursor)
-    cursor.blob, cursor.sizes = blob, sizes
-    cursor.data, cursor.list = cast(byte_pointer, blob), cast(size_pointer, sizes)
-    cursor.position, cursor.count = 0, #sizes / 4
+    take(cursor, blob, sizes)
 end
 
 local M = {}
@@ -74,6 +79,11 @@ local function advance(cursor)
             -- The index has changed during the loop, so it will probably change again: small chunks.
             cursor.chunk = FIRST_CHUNK
         end
+        return
+    end
+    if cursor.is_last and is_same_place(cursor) then
+        -- A chunk with room for more was the last one.
+        python.cursor_close(cursor.id)
         return
     end
     if cursor.count > 0 and cursor.chunk < LARGEST_CHUNK then
@@ -105,11 +115,15 @@ end
 -- Returns generator, parameter and state of a loop, as an iterator of `fun`. `after` is a position, '' for the
 -- beginning.
 function M.open(space_id, index_id, iterator, key, after)
-    local id = wait(python.cursor_open(space_id, index_id, iterator, key, after))
+    local id, blob, sizes = wait(python.cursor_open(space_id, index_id, iterator, key, after))
     local guard = gc(guard_type(id), close)
     local cursor = setmetatable({
         id = id, guard = guard, space_id = space_id, chunk = FIRST_CHUNK, used = 0, count = 0, position = 0,
+        reads_ahead = blob ~= nil,
     }, cursor_mt)
+    if blob ~= nil then
+        take(cursor, blob, sizes)
+    end
     return require('fun').wrap(next_tuple, key, cursor)
 end
 

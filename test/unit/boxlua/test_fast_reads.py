@@ -9,8 +9,11 @@ from unittest import mock
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+import box.index.rtree_columns as columns
 import lua.bindings.data as data
 from box.embed import LuaInstance
+from box.index import rtree_geometry
+from box.index.rtree import RtreeIndex
 from lua.bindings.cursor import OneByOne
 
 from .box_support import Box
@@ -52,6 +55,42 @@ loops = st.builds(
     st.integers(1, 3),
     writes,
 )
+shapes = st.lists(st.sampled_from(("0", "1", "2", "3", "7", "2.5", "-1", "3LL")), min_size=2, max_size=2).map(", ".join)
+rectangles = st.lists(shapes, min_size=1, max_size=2).map(", ".join)
+areas = st.one_of(
+    rectangles.map("{{{}}}".format),
+    rectangles.map("{{{{{}}}}}".format),
+    st.sampled_from(("nil", "{}", "1", "{1}", "{'a', 1}", "{{1}}", "{1, 2, 3}", "{box.NULL, 1}", "{0/0, 1}")),
+)
+spatial = st.sampled_from(("EQ", "GT", "GE", "LT", "LE", "ALL", "OVERLAPS", "REQ"))
+spatial_writes = st.one_of(
+    st.builds("s:replace({{{}, {{{}}}}})".format, st.integers(0, 30), rectangles),
+    st.builds("s:delete({})".format, st.integers(0, 30)),
+    st.builds("fill({})".format, st.integers(2, 9)),
+    st.sampled_from(("s:truncate()", "s.index.area:drop()", "create()", "fiber.yield()")),
+)
+spatial_reads = st.one_of(
+    st.builds("s.index.area:select({}, {{iterator = '{}', limit = {}}})".format, areas, spatial, st.integers(0, 80)),
+    st.builds("s.index.area:count({}, {{iterator = '{}'}})".format, areas, spatial),
+    st.builds("near({{{}}}, {})".format, shapes, st.integers(0, 80)),
+)
+spatial_loops = st.builds(
+    """(function()
+        local seen = {{}}
+        for _, tuple in s.index.area:pairs({}, {{iterator = '{}'}}) do
+            table.insert(seen, tuple)
+            if #seen % {} == 0 then local _ = {} end
+            if #seen > 70 then break end
+        end
+        return seen
+    end)()""".format,
+    areas,
+    spatial,
+    st.integers(1, 40),
+    spatial_writes,
+)
+spatial_steps = st.one_of(spatial_reads, spatial_reads, spatial_loops, spatial_writes)
+spatial_programs = st.lists(spatial_steps, min_size=5, max_size=30)
 others = st.sampled_from(
     [
         "box.begin()",
@@ -104,12 +143,47 @@ return results, box.stat().SELECT.total - before
 """
 
 
-async def run(program: list[str]) -> Any:
+_OTHERS = "fiber = fiber, fill = fill, near = near, create = create,"
+SPATIAL_PRELUDE = (
+    PRELUDE[: PRELUDE.index("s:create_index('name'")]
+    + """
+local function create() s:create_index('area', {type = 'RTREE', unique = false, parts = {{2, 'array'}}}) end
+create()
+local kept = s.index.area
+local function fill(step)
+    for id = 0, 30 do s:replace{id, {id % step, id % 7}} end
+    for id = 31, 150 do s:replace{id, {id % step, id % 7, id % step + id % 3, 9}} end
+    return step
+end
+fill(5)
+-- The distances of neighbours, since those of one distance come in any order.
+local function near(point, limit)
+    local seen = {}
+    for i, tuple in ipairs(s.index.area:select(point, {iterator = 'NEIGHBOR', limit = limit})) do
+        local value, sum = tuple[2], 0
+        for n = 1, 2 do
+            local a, b, p = tonumber(value[n]), tonumber(value[#value - 2 + n]), tonumber(point[n])
+            a, b = math.min(a, b), math.max(a, b)
+            sum = sum + math.max(a - p, p - b, 0) ^ 2
+        end
+        seen[i] = sum
+    end
+    return seen
+end
+local results = {}
+"""
+    + PRELUDE[PRELUDE.index("local before") :].replace(
+        "fiber = fiber,", "fiber = fiber, fill = fill, near = near, create = create,"
+    )
+)
+
+
+async def run(program: list[str], prelude: str = PRELUDE) -> Any:
     """Run steps in one fiber; return their results and the number of counted reads."""
     instance = LuaInstance()
     try:
         await instance.configure({"log_level": 0, "wal_mode": "none"})
-        return await Box(instance).raw(PRELUDE, program)
+        return await Box(instance).raw(prelude, program)
     finally:
         await instance.stop()
 
@@ -133,13 +207,30 @@ def test_fast_reads_give_the_results_of_general_ones(program: list[str]) -> None
     change.
     """
 
+    compare(program, PRELUDE)
+
+
+@settings(max_examples=15, deadline=None, phases=[Phase.generate])
+@given(spatial_programs)
+def test_fast_reads_of_rectangles_give_the_results_of_general_ones(program: list[str]) -> None:
+    """Loops over an RTREE that read ahead, and its searches beside them, agree with loops that read one by one."""
+    compare(program, SPATIAL_PRELUDE)
+
+
+def compare(program: list[str], prelude: str) -> None:
+    """Run a program with fast paths and without them, and compare the results."""
+
     async def body() -> None:
-        fast = await run(program)
+        fast = await run(program, prelude)
         with (
             mock.patch.object(data, "open_cursor", one_by_one),
             mock.patch.object(data.DataBinding, "finder", no_finder),
+            mock.patch.object(columns, "rank", return_value=False),
+            mock.patch.object(RtreeIndex, "_equal", return_value=None),
         ):
-            general = await run(program)
+            rtree_geometry.geometry_of.cache_clear()
+            general = await run(program, prelude)
+        rtree_geometry.geometry_of.cache_clear()
         for step, one, other in zip(program, fast[0], general[0], strict=True):
             assert one == other, step
         assert fast == general

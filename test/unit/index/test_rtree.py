@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import random
 import weakref
 from collections.abc import Callable
@@ -466,3 +467,40 @@ def test_pages_need_no_garbage_collector() -> None:
         assert freed() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("kind", [I.EQ, I.OVERLAPS, I.NEIGHBOR])
+def test_one_number_is_no_point(kind: int) -> None:
+    """A key of one part is a list of coordinates, even where there is only one."""
+    index = make(1)
+    raw = put(index, 1, [3])
+    assert index.select(kind, [[3]], 0, 10) == [raw]
+    for read in (
+        lambda: index.select(kind, [3], 0, 10),
+        lambda: index.cursor(kind, [3]),
+        lambda: index.count(kind, [3]),
+    ):
+        with pytest.raises(BoxError) as caught:
+            read()
+        assert caught.value.code == ErrorCode.KEY_PART_TYPE
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+@pytest.mark.parametrize("share", [0, 1, 3])
+def test_searches_of_pages_that_were_searched_before(dimension: int, share: int) -> None:
+    """Pages are sorted at their second search, which changes no result, nor does a coordinate that is no number."""
+    source, index = random.Random(dimension), make(dimension)
+    for number in range(600):
+        width = dimension * (2 if number % 3 < share else 1)
+        put(index, number, [source.choice((source.randrange(40), 7, -0.0)) for _ in range(width)])
+    put(index, 600, [math.nan] * dimension)
+    for kind in MATCHES:
+        for _ in range(10):
+            key = [[source.randrange(40) for _ in range(dimension * source.choice((1, 2)))]]
+            box = index.rectangle(I(kind), key)
+            selects = index.selector(kind, key)
+            wanted = [entry for own, entry in index.tree.items() if selects is None or selects(own)]
+            for _ in range(3):
+                assert index.select(kind, key, 0, 1000) == wanted, (kind, box)
+                assert index.count(kind, key) == len(wanted)
+                assert index.cursor(kind, key).fetch(1000) == wanted

@@ -1,0 +1,138 @@
+"""Distances of rectangles from a point, compiled for a number of dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf, pi, prod
+from operator import sub
+from typing import Any, Final
+
+from box.data.keydef import SortKey
+from box.data.types import compiled_source
+from box.index.rtree_columns import Box, Rectangles, formats, listed, names_of, searching, tuple_of, unpacked_key
+
+_ROUNDED_UP: Final = 1 + 2**-48
+"""A factor that is greater than the rounding error of a calculated distance."""
+_SHARES: Final = {
+    (1, "euclid"): 1.0,
+    (2, "euclid"): pi / 4,
+    (3, "euclid"): pi / 6,
+    (1, "manhattan"): 1.0,
+    (2, "manhattan"): 1 / 2,
+    (3, "manhattan"): 1 / 6,
+}
+"""The part of a cube that is as near to its middle as its sides are, by dimension and distance. With more dimensions it
+is too small to be of use.
+"""
+
+
+class Distances:
+    """Functions that calculate distances from the lower corner of a rectangle, their last argument. Euclidean distances
+    are squared.
+    """
+
+    __slots__ = ("box_within", "guess", "near", "of_boxes", "of_key", "of_page", "of_rows")
+
+    near: Callable[[Rectangles, float, Box, Box], list[tuple[float, int]]]
+    """Returns (distance, index in the page) for the keys of a page that are not farther than a distance. The third
+    argument is the `box_within` of the distance.
+    """
+    box_within: Callable[[float, Box], Box]
+    """Returns a box that contains everything up to a distance, which must not be tiny."""
+
+    guess: Callable[[Box, int, int], float]
+    """Returns a distance up to which a number of keys should be, from a page's box and its number of keys. Returns 0 if
+    there is nothing to tell it. Two guesses out of three are far enough, as boxes have corners without keys.
+    """
+    of_boxes: Callable[[list[Box], Box], list[float]]
+    """Returns the distances of the nearest points of some boxes."""
+    of_key: Callable[[SortKey, Box], float]
+    of_page: Callable[[Rectangles, Box], list[float]]
+    """Returns the distances of the keys of a page, in the order of its columns: see `in_order`."""
+    of_rows: Callable[[list[Any], Box], list[tuple[float, int, Any]]]
+    """Returns (distance, id, node) for each of some rows."""
+
+
+def distances_of(dimension: int, distance: str) -> Distances:
+    a, b = names_of("a", dimension), names_of("b", dimension)
+    far, far_point = _distance(dimension, distance), _distance_of_points(dimension, distance)
+    point = f"{listed(names_of('p', dimension))}, *_ = point"
+    sides = " and ".join([f"l{n} <= {'a1' if n == 1 else f'c{n}[n]'} <= h{n}" for n in range(1, dimension)])
+    far_place = _distance_of_points(dimension, distance, [f"c{n}[n]" if n != 1 else "a1" for n in range(dimension)])
+    if dimension == 1:
+        sides, far_place = "True", far_point
+    source = f"""
+def of_rows(rows, point):
+    {point}
+    return [({far}, id(node), node) for {listed(a + b)}, node in rows]
+
+def of_page(page, point):
+    {point}
+    columns = page.columns
+    if page.are_points:
+        if {" and ".join(f"p{n} - p{n} == 0" for n in range(dimension))}:
+            return [{far_point} for {listed(a)}, in zip(*columns)]
+        columns = (*columns, *columns)  # no difference of infinities
+    return [{far} for {listed(a + b)} in zip(*columns)]
+
+def near(page, most, point, box):
+    if not page.are_points or page.order is None and not rank(page):
+        return [(d, n) for n, d in enumerate(in_order(of_page(page, point), page.order)) if d <= most]
+    {point}
+    {listed(names_of("l", dimension) + names_of("h", dimension))}, = box
+    order, ({listed(names_of("c", dimension))},) = page.order, page.columns
+    low, high = bisect_left(c0, l0), bisect_right(c0, h0)
+    return [
+        (d, order[n])
+        for n, a{min(1, dimension - 1)} in enumerate(c{min(1, dimension - 1)}[low:high], low)
+        if {sides} and (d := {far_place}) <= most
+    ]
+
+def box_within(most, point):
+    {point}
+    r = {"most ** 0.5" if distance == "euclid" else "most"} * {_ROUNDED_UP}
+    return {tuple_of([f"p{n} - r" for n in range(dimension)] + [f"p{n} + r" for n in range(dimension)])}
+
+def of_boxes(items, point):
+    {point}
+    return [{far} for {listed(a + b)}, in items]
+
+def of_key(key, point):
+    {point}
+{unpacked_key(dimension)}
+    return {far}
+"""
+    names = formats(dimension) | searching()
+    exec(compiled_source(source), names)
+    made = Distances()
+    made.guess = _guess(dimension, distance)
+    made.of_boxes, made.of_key = names["of_boxes"], names["of_key"]
+    made.of_page, made.of_rows = names["of_page"], names["of_rows"]
+    made.near, made.box_within = names["near"], names["box_within"]
+    return made
+
+
+def _guess(dimension: int, distance: str) -> Callable[[Box, int, int], float]:
+    """Return the `guess` of `Distances`."""
+    share, root = _SHARES.get((dimension, distance), 0.0), 1 / dimension
+
+    def guess(box: Box, count: int, limit: int) -> float:
+        volume = share and prod(map(sub, box[dimension:], box[:dimension]))
+        if not (0 < volume < inf and count > 0):
+            return 0.0
+        radius: float = (volume * limit / (count * share)) ** root / 2
+        return radius * radius if distance == "euclid" else radius
+
+    return guess
+
+
+def _distance(dimension: int, distance: str) -> str:
+    term = "a{0} - p{0} if p{0} < a{0} else p{0} - b{0} if p{0} > b{0} else 0.0"
+    whole = "(t := {0}) * t" if distance == "euclid" else "({0})"
+    return " + ".join(whole.format(term.format(number)) for number in range(dimension))
+
+
+def _distance_of_points(dimension: int, distance: str, names: list[str] | None = None) -> str:
+    term = "(t := {0} - p{1}) * t" if distance == "euclid" else "abs({0} - p{1})"
+    names = names or names_of("a", dimension)
+    return " + ".join(term.format(name, number) for number, name in enumerate(names))
