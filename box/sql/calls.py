@@ -37,6 +37,8 @@ _KINDS: Final = {
 _LIKELY: Final = frozenset(("LIKELY", "UNLIKELY", "LIKELIHOOD"))
 
 
+SHOWN_PLAIN: Final = ("MIN", "MAX", *sorted(_LIKELY))
+"""Functions of which complete metadata tell no more than the type, though they give a value of a column."""
 _SAME: Final = frozenset(("COALESCE", "GREATEST", "IFNULL", "LEAST", "NULLIF", "QUOTE", *_LIKELY))
 """Functions that return an argument as it is."""
 _ARGS_MAX: Final = 127

@@ -47,6 +47,9 @@ class DefinitionChecks(Definer):
         finally:
             running.close()
 
+    def _check_readable(self, ctx: Context, space_id: SpaceId) -> None:
+        """Check nothing: rights count when a statement runs."""
+
     async def _write(self, ctx: Context, space_id: SpaceId, request: Request) -> bytes | None:
         raise _WouldChange
 

@@ -26,6 +26,7 @@ from box.sql.stored_values import (
     load,
     mismatch,
     number_text,
+    raw_bytes,
     shown,
     store,
     time_kind,
@@ -293,10 +294,11 @@ def compare(left: Value, right: Value, is_numeric: bool, collation: int) -> int:
             raise client_error(ErrorCode.SQL_TYPE_MISMATCH, kind_name(other), "boolean")
         return int(left) - int(right)
     if kind_name(left) == "varbinary" or kind_name(right) == "varbinary":
-        if a_kind is not bytes or b_kind is not bytes:
+        first, second = raw_bytes(left), raw_bytes(right)
+        if first is None or second is None:
             other = right if kind_name(left) == "varbinary" else left
             raise client_error(ErrorCode.SQL_TYPE_MISMATCH, kind_name(other), "varbinary")
-        return int(left > right) - int(left < right)
+        return int(first > second) - int(first < second)
     times = time_kind(left), time_kind(right)
     if times != (None, None):
         return _compare_times(left, right, *times)

@@ -159,7 +159,7 @@ class QueryRunner:
         fields = []
         spans = query.spans or [None] * len(query.columns)  # type: ignore[list-item]
         for column, span in zip(query.columns, spans, strict=True):
-            collation = name_of(column.collation) if column.collation > 0 else None
+            collation = name_of(column.collation) if column.collation > 0 and column.shows_collation else None
             fields.append(field_of(column, span, collation))
         booleans = [column.kind == "bool" for column in query.columns]
         allows_copies = compiler.allows_copies

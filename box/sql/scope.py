@@ -54,6 +54,8 @@ class KnownColumn:
     """
     is_plain: bool = False
     """True if it is a column of a space, not an expression."""
+    shows_collation: bool = True
+    """False if complete metadata leave out the collation."""
     table: str | None = None
     """The name of the space, view or table of WITH that the column comes from."""
     leads_index: bool = False
