@@ -400,7 +400,7 @@ class Definer:
         return Changed(1)
 
     async def _drop_constraint(self, ctx: Context, statement: sql_nodes.DropConstraint) -> Changed:
-        space, name = self._altered(ctx, statement.table), statement.name
+        space, name = self._space(ctx, statement.table), statement.name
         if name in space.checks:
             await self._write(ctx, SpaceId.CK_CONSTRAINT, Request.delete([space.id, name]))
             return Changed(1)

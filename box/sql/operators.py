@@ -221,12 +221,15 @@ def concatenate(left: Any, right: Any) -> Stored:
     if left is None or right is None:
         return None
     a, b = load(left), load(right)
-    for value in (b, a):
-        if type(value) not in (str, bytes):
+    if type(a) is type(b) is str:
+        return store(a + b)
+    first, second = raw_bytes(a), raw_bytes(b)
+    for value, raw in ((b, second), (a, first)):
+        if raw is None and type(value) is not str:
             raise inconsistent("text or varbinary", value)
-    if type(a) is not type(b):
+    if first is None or second is None:
         raise inconsistent(kind_name(a), b)
-    return store(a + b)
+    return store(first + second)
 
 
 # --- truth ---

@@ -334,7 +334,8 @@ class _Core:
         compiler = queries.expressions(scope)
         scope.allows_aggregates = scope.has_aggregates = True
         scope.on_aggregate = self._found_aggregate
-        if self._has_last_row(core, order):
+        scope.extreme = queries.calls.extreme([core.columns, core.having, order], compiler)
+        if scope.extreme or self._has_last_row(core, order):
             scope.grouped = list(self._grouped(core, results, scope))
             scope.is_of_last_row = True
         self.rows = [[self._result(compiler, result) for result in results]]

@@ -40,7 +40,7 @@ ROW_COUNT: Final = "sql_row_count"
 """The key in `Session.storage` of the value of ROW_COUNT()."""
 _CALL: Final = "lb_call("
 """How the SQL of a compiled query calls a function of a user."""
-_ORDERED: Final = ("lb_call(", "lb_group_concat(", "lb_last(")
+_ORDERED: Final = ("lb_call(", "lb_group_concat(", "lb_last(", "lb_at_")
 """Functions that show the order of a scan, or may change what is read."""
 _SMALL: Final = 300
 """A query that looks at fewer combinations of rows takes about a millisecond."""

@@ -74,6 +74,8 @@ def test_values_of_other_types_are_their_bytes(start: Start) -> None:
         ["array", "map", "decimal", "uuid", "any"]
     ]
     assert db.sql("select f1 = f1, f1 = f5, f1 in (f1, f2) from o") == [[True, False, True]]
+    assert db.value("select f1 || f1 from o") == bytes.fromhex("920102920102")
+    assert db.error("select f1 || 'x' from o")[1] == "Inconsistent types: expected varbinary got text"
     assert db.error("select upper(f1) from o")[1] == "Inconsistent types: expected text got varbinary"
     assert db.error("update o set f3 = 1")[1] == "Type mismatch: can not convert 1 to decimal"
     assert db.error("update o set f4 = 'x'")[1] == "Type mismatch: can not convert x to uuid"
