@@ -5,7 +5,7 @@ Arguments and results are values as SQLite stores them (`box.sql.stored_values`)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from box.sql import sql_nodes
@@ -197,6 +197,42 @@ class Minimum(_Extreme):
     sign = -1
 
 
+class _AtExtreme:
+    """The value that a column has in the first row with the extreme of another value. While there was only nil, it is
+    the value of the last row.
+    """
+
+    sign = 0
+
+    def __init__(self) -> None:
+        self._best: Any = None
+        self._value: Stored = None
+
+    def step(self, stored: Any, collation: int, value: Any) -> None:
+        if stored is None:
+            if self._best is None:
+                self._value = value
+            return
+        key = order_key(load(stored), collation)
+        if self._best is None or (key > self._best if self.sign > 0 else key < self._best):
+            self._best, self._value = key, value
+
+    def final(self) -> Stored:
+        return self._value
+
+
+class AtMinimum(_AtExtreme):
+    """The value in the row with the least other value."""
+
+    sign = -1
+
+
+class AtMaximum(_AtExtreme):
+    """The value in the row with the greatest other value."""
+
+    sign = 1
+
+
 class Maximum(_Extreme):
     """MAX: the greatest value; nil without values."""
 
@@ -261,6 +297,16 @@ def aggregate_of(expr: object) -> str:
     if isinstance(expr, sql_nodes.FunctionCall) and expr.name in AGGREGATES:
         return expr.name
     return next(filter(None, map(aggregate_of, reversed(list(sql_nodes.children(expr))))), "")
+
+
+def calls_of(expr: object, names: tuple[str, ...]) -> Iterator[sql_nodes.FunctionCall]:
+    """Return the calls of these functions in an expression, apart from queries in it."""
+    if isinstance(expr, sql_nodes.Select):
+        return
+    if isinstance(expr, sql_nodes.FunctionCall) and expr.name in names:
+        yield expr
+    for child in sql_nodes.children(expr):
+        yield from calls_of(child, names)
 
 
 def counts_rows(core: sql_nodes.Core) -> bool:

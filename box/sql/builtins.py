@@ -16,7 +16,16 @@ from box.data.show import value_str
 from box.errors import BoxError, ErrorCode, client_error
 from box.sql.casts import double_to_integer, text_to_double, text_to_integer
 from box.sql.operators import order_key
-from box.sql.stored_values import INT_MAX, Value, execute_error, inconsistent, mismatch, number_text, time_kind
+from box.sql.stored_values import (
+    INT_MAX,
+    Value,
+    execute_error,
+    inconsistent,
+    mismatch,
+    number_text,
+    raw_bytes,
+    time_kind,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +84,9 @@ def as_text(value: Value) -> str:
 
 
 def _as_bytes(value: Value) -> bytes:
-    return value if type(value) is bytes else as_text(value).encode("utf-8", "surrogateescape")
+    """Return the bytes of a text or varbinary; those of a map, an array, a decimal or a UUID are its MessagePack."""
+    raw = raw_bytes(value)
+    return as_text(value).encode("utf-8", "surrogateescape") if raw is None else raw
 
 
 def as_integer(value: Value) -> int:
@@ -119,14 +130,15 @@ def _length(value: Value) -> Value:
 
 
 def _characters(value: Value) -> int:
-    return len(as_text(value)) if type(value) is not bytes else len(value)
+    raw = raw_bytes(value)
+    return len(as_text(value) if raw is None else raw)
 
 
 def _case(is_upper: bool) -> Callable[..., Value]:
     def apply(value: Value, collation: int = 0) -> Value:
         if value is None:
             return None
-        if type(value) is bytes:
+        if raw_bytes(value) is not None:
             raise inconsistent("text", value)
         return case_function(collation, is_upper)(as_text(value))
 
@@ -297,7 +309,9 @@ def _unicode(value: Value) -> Value:
 def _char(*values: Value) -> str:
     codes = (_code(value) for value in values)
     # U+10FFFF is the last code point; U+FFFD is the character that stands for what is none.
-    return "".join(chr(code) if 0 <= code <= 0x10FFFF else "\ufffd" for code in codes)
+    text = "".join(chr(code) if 0 <= code <= 0x10FFFF else "\ufffd" for code in codes)
+    # Half of a surrogate pair is no UTF-8, but three bytes as any code point of its size.
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "surrogateescape")
 
 
 def _code(value: Value) -> int:

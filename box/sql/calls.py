@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from box.errors import ErrorCode, client_error, illegal_params
+from box.errors import BoxError, ErrorCode, client_error, illegal_params
 from box.sql import sql_nodes
-from box.sql.aggregates import AGGREGATES, SAFE
+from box.sql.aggregates import AGGREGATES, SAFE, calls_of
 from box.sql.builtins import SCALARS, UNAVAILABLE, not_available
 from box.sql.kinds import as_kind, boxed, exact, joined, kind_of
 from box.sql.parse.token_reader import generic, limit_exceeded
@@ -37,6 +37,8 @@ _KINDS: Final = {
 _LIKELY: Final = frozenset(("LIKELY", "UNLIKELY", "LIKELIHOOD"))
 
 
+SHOWN_PLAIN: Final = ("MIN", "MAX", *sorted(_LIKELY))
+"""Functions of which complete metadata tell no more than the type, though they give a value of a column."""
 _SAME: Final = frozenset(("COALESCE", "GREATEST", "IFNULL", "LEAST", "NULLIF", "QUOTE", *_LIKELY))
 """Functions that return an argument as it is."""
 _ARGS_MAX: Final = 127
@@ -128,6 +130,25 @@ class CallCompiler:
         return f"{function}({distinct}{boxed(value)})", (
             "int" if value.kind == "int" else "num"
         ) if name == "SUM" else "real"
+
+    def extreme(self, parts: object, scope: ExpressionCompiler) -> str:
+        """Return the beginning of the SQL for the value of a column in the row with the extreme, if there is just one
+        MIN or MAX and SQLite does not know it as such; else ''.
+        """
+        found = list(calls_of(parts, ("MIN", "MAX")))
+        if not found or any(other != found[0] for other in found) or len(found[0].args) != 1:
+            return ""
+        scope.scope.is_inside_aggregate = True
+        try:
+            with self._queries.naming_kept():
+                value = exact(scope.compile(found[0].args[0]))
+        except BoxError:  # raised when its turn comes
+            return ""
+        finally:
+            scope.scope.is_inside_aggregate = False
+        name = found[0].name.lower()
+        sql, _ = self._aggregate_sql(found[0].name, [value], "")
+        return f"lb_at_{name}({boxed(value)}, {value.collation}, " if sql.startswith("lb_") else ""
 
     # --- built-in functions ---
 

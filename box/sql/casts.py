@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, Final
+from uuid import UUID
 
 from box.data.show import value_str
 from box.sql.stored_values import INT_MIN, UINT_MAX, Value, mismatch, number_text, time_kind
@@ -49,14 +51,17 @@ NEGATIVE_ZERO: Final = -32
 
 
 def double_to_integer(value: float) -> int | None:
-    """Return the integer part of a double, or None if it is out of range. That of -0.5 is a negative zero."""
+    """Return the integer part of a double, or None if it is out of range."""
     # NaN and the infinities have no integer. The limits are no doubles, so that the integer has to be compared, too.
     if not -9.3e18 < value < 1.85e19:
         return None
     found = int(value)
-    if not found and value < 0:
-        return NEGATIVE_ZERO
     return found if INT_MIN <= found < UINT_MAX else None
+
+
+def _whole(value: float) -> int | None:
+    """Return a double as an integer to store or to show, or None if it is out of range."""
+    return NEGATIVE_ZERO if -1 < value < 0 else double_to_integer(value)
 
 
 # --- CAST ---
@@ -71,7 +76,7 @@ def _to_integer(value: Value) -> int:
     if kind is bool:
         return int(value)
     if kind is float:
-        found = double_to_integer(value)
+        found = _whole(value)
     elif kind is str or kind is bytes:
         found = text_to_integer(value)
     if found is None:
@@ -216,7 +221,7 @@ def _unsigned(value: Value) -> Value:
 def _integer(value: Value) -> Value:
     if type(value) is int:
         return value
-    if type(value) is float and (found := double_to_integer(value)) is not None:
+    if type(value) is float and (found := _whole(value)) is not None:
         return found
     raise NotConvertible
 
@@ -250,6 +255,8 @@ _IMPLICIT: Final[dict[str, Callable[[Any], Any]]] = {
     "number": _only(int, float),
     "map": _only(dict),
     "array": _only(list),
+    "decimal": _only(Decimal),
+    "uuid": _only(UUID),
     "scalar": _to_scalar,
     "any": _any,
 }

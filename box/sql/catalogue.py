@@ -46,13 +46,16 @@ class Catalogue:
         return self.schema.find_space(name)
 
     def readable(self, name: str) -> Space:
-        """Return a table or a view that the user may read, and add it to `used`.
+        """Return a table that the user may read, and add it to `used`; or a view, for which the rights on its tables
+        count.
 
         Raises:
             AccessDeniedError: the user may not read it.
             BoxError: see `space`.
         """
         space = self.space(name)
+        if space.definition.opts.view:
+            return space
         space.check_access(self.credentials, Privilege.R)
         self.used[space.id] = space
         return space

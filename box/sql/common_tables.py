@@ -12,6 +12,7 @@ declared  --named in a FROM-->  open  --compiled-->  ready
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from box.errors import unsupported
@@ -96,7 +97,7 @@ class CommonTables:
             for column, known in zip(query.columns, common.columns, strict=True):
                 column.kind = known.kind
         else:
-            common.columns = [_copy(column) for column in query.columns]
+            common.columns = [replace(_copy(column), is_plain=column.is_plain) for column in query.columns]
             _name_columns(table, common.columns)
         names = ", ".join(f"c{place}" for place in range(len(common.columns)))
         common.text = f"{common.sql}({names}) AS ({query.sql})"

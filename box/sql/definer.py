@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _SEQUENCE_MAX: Final = 2**63 - 1
 """The greatest value of the sequence of an AUTOINCREMENT, a signed integer of 64 bits."""
+_NOT_READ: Final = (SpaceId.PRIV, SpaceId.TRUNCATE)
+"""System spaces whose rows Tarantool removes without looking for them before."""
 _OWNER, _NAME, _FORMAT = 1, 2, 6
 """The numbers of fields in a `_space` tuple."""
 
@@ -73,9 +75,13 @@ class Definer:
     # --- rows of system spaces ---
 
     async def _write(self, ctx: Context, space_id: SpaceId, request: Request) -> bytes | None:
-        space = self._schema.space(space_id)
-        space.check_access(ctx.credentials, Privilege.R)  # Tarantool looks for the row before it checks the right
-        return await completed(self._dml.write(ctx, space, request))
+        if space_id not in _NOT_READ:
+            self._check_readable(ctx, space_id)
+        return await completed(self._dml.write(ctx, self._schema.space(space_id), request))
+
+    def _check_readable(self, ctx: Context, space_id: SpaceId) -> None:
+        """Check that the user may read a system space, in which Tarantool looks for the row that it changes."""
+        self._schema.space(space_id).check_access(ctx.credentials, Privilege.R)
 
     async def _insert(self, ctx: Context, space_id: SpaceId, row: Sequence[Any]) -> None:
         await self._write(ctx, space_id, Request.insert(pack(list(row))))
@@ -290,7 +296,8 @@ class Definer:
             await self._write(ctx, SpaceId.CK_CONSTRAINT, Request.delete([space.id, name]))
         for iid in sorted(space.indexes, reverse=True):
             await self._write(ctx, SpaceId.INDEX, Request.delete([space.id, iid]))
-        await self._write(ctx, SpaceId.TRUNCATE, Request.delete([space.id]))
+        if not space.definition.opts.view:
+            await self._write(ctx, SpaceId.TRUNCATE, Request.delete([space.id]))
         await self._write(ctx, SpaceId.SPACE, Request.delete([space.id]))
 
     async def _drop_sequence_of(self, ctx: Context, space: Space) -> None:
@@ -308,6 +315,7 @@ class Definer:
         if statement.if_exists and self._catalogue(ctx).find(statement.table) is None:
             return Changed(0)
         space = self._space(ctx, statement.table)
+        self._check_readable(ctx, SpaceId.INDEX)
         found = next((index for index in space.indexes.values() if index.name == statement.name), None)
         if found is None:
             if statement.if_exists:
@@ -317,6 +325,7 @@ class Definer:
         return Changed(1)
 
     async def _drop_trigger(self, ctx: Context, statement: sql_nodes.Drop) -> Changed:
+        self._check_readable(ctx, SpaceId.TRIGGER)
         if statement.name not in self._schema.sql_triggers:
             if statement.if_exists:
                 return Changed(0)
@@ -339,6 +348,7 @@ class Definer:
         if self._catalogue(ctx).find(statement.name) is not None:
             raise client_error(ErrorCode.SPACE_EXISTS, statement.name)
         space = self._altered(ctx, statement.table)
+        self._schema.space(SpaceId.SPACE).check_access(ctx.credentials, Privilege.W)
         row = self._space_row(ctx, space)
         row[_NAME] = statement.name
         await self._write(ctx, SpaceId.SPACE, Request.replace(pack(row)))
@@ -390,7 +400,7 @@ class Definer:
         return Changed(1)
 
     async def _drop_constraint(self, ctx: Context, statement: sql_nodes.DropConstraint) -> Changed:
-        space, name = self._altered(ctx, statement.table), statement.name
+        space, name = self._space(ctx, statement.table), statement.name
         if name in space.checks:
             await self._write(ctx, SpaceId.CK_CONSTRAINT, Request.delete([space.id, name]))
             return Changed(1)
@@ -405,6 +415,7 @@ class Definer:
 
     async def _enable_check(self, ctx: Context, statement: sql_nodes.EnableCheck) -> Changed:
         space, name = self._space(ctx, statement.table), statement.name
+        self._check_readable(ctx, SpaceId.CK_CONSTRAINT)
         if name not in space.checks:
             raise client_error(ErrorCode.NO_SUCH_CONSTRAINT, name, space.name)
         definition = space.checks[name].definition

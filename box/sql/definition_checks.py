@@ -10,12 +10,14 @@ from box.sql import sql_nodes
 from box.sql.definer import Definer
 
 if TYPE_CHECKING:
+    from box.schema.space import Space
     from box.session import Context
     from box.wire.change import Request
 
 _CREATED: Final = (sql_nodes.CreateTable, sql_nodes.CreateView)
 _AT_RUN: Final = frozenset(
     (
+        ErrorCode.ALTER_SPACE,
         ErrorCode.CONSTRAINT_EXISTS,
         ErrorCode.NO_SUCH_INDEX_NAME,
         ErrorCode.NO_SUCH_TRIGGER,
@@ -47,7 +49,13 @@ class DefinitionChecks(Definer):
         finally:
             running.close()
 
+    def _check_readable(self, ctx: Context, space_id: SpaceId) -> None:
+        """Check nothing: rights count when a statement runs."""
+
     async def _write(self, ctx: Context, space_id: SpaceId, request: Request) -> bytes | None:
+        raise _WouldChange
+
+    async def _drop_space(self, ctx: Context, space: Space) -> None:
         raise _WouldChange
 
     async def _next_space_id(self, ctx: Context) -> int:

@@ -77,6 +77,8 @@ def _plan(rows: list[list[Any]], compiled: Compiled) -> list[list[Value]]:
     siblings: Counter[int] = Counter()
     found: list[list[Value]] = []
     for step, parent, _, detail in rows:
+        if detail == "SCAN CONSTANT ROW":  # a query without FROM reads nothing
+            continue
         numbers[step] = len(numbers)
         above = numbers.get(parent, 0)
         found.append([numbers[step], siblings[above], above, _shown(detail, aliases)])

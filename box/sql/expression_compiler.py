@@ -152,20 +152,18 @@ class ExpressionCompiler:
         return self.column(found)
 
     def column(self, column: KnownColumn) -> Typed:
-        """Return the SQL for the value of a column."""
+        """Return the SQL for the value of a column. Outside of aggregates it may mean that in one row of a group, of
+        this query or of one around it.
+        """
         found = column.typed()
-        return replace(found, sql=f"lb_last({found.sql})") if self._takes_last(column) else found
-
-    def _takes_last(self, column: KnownColumn) -> bool:
-        """Return whether a column means its value in the last row of a group, of this query or of one around it."""
         scope: QueryScope | None = self.scope
         while scope is not None and not scope.is_inside_aggregate:
             if scope.takes_last(column):
-                return True
+                return replace(found, sql=f"{scope.extreme or 'lb_last('}{found.sql})")
             if scope.on_aggregate is not None and not scope.allows_aggregates:
-                return False  # in WHERE SQLite computes no aggregate
+                break  # in WHERE SQLite computes no aggregate
             scope = scope.outer
-        return False
+        return found
 
     def _param(self, expr: sql_nodes.Param) -> Typed:
         value = self.params[expr.index] if expr.index < len(self.params) else None

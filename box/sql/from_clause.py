@@ -45,7 +45,7 @@ class FromCompiler:
             if join == "LEFT" and pieces:
                 for relation in relations:
                     for column in relation.columns:
-                        column.is_nullable = column.may_be_missing = True
+                        column.may_be_missing = True
             condition = self._condition(source, before, relations, scope)
             if not pieces:
                 pieces.append(text)

@@ -26,6 +26,7 @@ from box.sql.stored_values import (
     load,
     mismatch,
     number_text,
+    raw_bytes,
     shown,
     store,
     time_kind,
@@ -220,12 +221,15 @@ def concatenate(left: Any, right: Any) -> Stored:
     if left is None or right is None:
         return None
     a, b = load(left), load(right)
-    for value in (b, a):
-        if type(value) not in (str, bytes):
+    if type(a) is type(b) is str:
+        return store(a + b)
+    first, second = raw_bytes(a), raw_bytes(b)
+    for value, raw in ((b, second), (a, first)):
+        if raw is None and type(value) is not str:
             raise inconsistent("text or varbinary", value)
-    if type(a) is not type(b):
+    if first is None or second is None:
         raise inconsistent(kind_name(a), b)
-    return store(a + b)
+    return store(first + second)
 
 
 # --- truth ---
@@ -293,10 +297,11 @@ def compare(left: Value, right: Value, is_numeric: bool, collation: int) -> int:
             raise client_error(ErrorCode.SQL_TYPE_MISMATCH, kind_name(other), "boolean")
         return int(left) - int(right)
     if kind_name(left) == "varbinary" or kind_name(right) == "varbinary":
-        if a_kind is not bytes or b_kind is not bytes:
+        first, second = raw_bytes(left), raw_bytes(right)
+        if first is None or second is None:
             other = right if kind_name(left) == "varbinary" else left
             raise client_error(ErrorCode.SQL_TYPE_MISMATCH, kind_name(other), "varbinary")
-        return int(left > right) - int(left < right)
+        return int(first > second) - int(first < second)
     times = time_kind(left), time_kind(right)
     if times != (None, None):
         return _compare_times(left, right, *times)

@@ -14,7 +14,7 @@ from typing import Final
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.sql import sql_nodes
 from box.sql.aggregates import AGGREGATES, aggregate_of, counts_rows, is_aggregate
-from box.sql.calls import CallCompiler
+from box.sql.calls import SHOWN_PLAIN, CallCompiler
 from box.sql.catalogue import Catalogue, UnknownCollation
 from box.sql.common_tables import CommonTables
 from box.sql.compound_queries import combined, is_collated, keys_of, order_terms, ordered_place
@@ -230,8 +230,9 @@ class QueryCompiler:
         """
         if select.limit is not None and len({term.is_desc for term in select.order_by or ()}) > 1:
             raise unsupported("ORDER BY with LIMIT", "different sorting orders")
-        if len(select.order_by or ()) > _COLUMNS_MAX:
-            raise limit_exceeded("The number of terms in ORDER BY clause", len(select.order_by or ()), _COLUMNS_MAX)
+        for clause, terms in (("ORDER", select.order_by), ("GROUP", select.cores[0].group_by)):
+            if len(terms or ()) > _COLUMNS_MAX:
+                raise limit_exceeded(f"The number of terms in {clause} BY clause", len(terms or ()), _COLUMNS_MAX)
         scope = QueryScope(outer=outer)
         is_ordered = select.order_by is not None or (not self._depth and _is_ordered_by_groups(select))
         if not is_ordered and not asks_existence and (not self._depth or select.limit is not None):
@@ -333,7 +334,8 @@ class _Core:
         compiler = queries.expressions(scope)
         scope.allows_aggregates = scope.has_aggregates = True
         scope.on_aggregate = self._found_aggregate
-        if self._has_last_row(core, order):
+        scope.extreme = queries.calls.extreme([core.columns, core.having, order], compiler)
+        if scope.extreme or self._has_last_row(core, order):
             scope.grouped = list(self._grouped(core, results, scope))
             scope.is_of_last_row = True
         self.rows = [[self._result(compiler, result) for result in results]]
@@ -344,6 +346,9 @@ class _Core:
         self.results = results
         self.spans = [result.span for result in results]
         self.columns = [self._column(name, item) for name, item in zip(names, self.rows[0], strict=True)]
+        for column, result in zip(self.columns, results, strict=True):
+            if isinstance(result.expr, sql_nodes.Subquery) or calls(result.expr, SHOWN_PLAIN):
+                column.shows_collation = column.is_plain = False
         # In WHERE of a query with aggregates those of a query around it may stand.
         scope.allows_aggregates, scope.has_aggregates = self._is_aggregate, False
         tail = f" FROM {source}" if source else ""
@@ -417,6 +422,7 @@ class _Core:
         return f" GROUP BY {', '.join(keys)}"
 
     def _compile_values(self, rows: list[list[sql_nodes.ResultColumn]], outer: QueryScope) -> None:
+        _check_count(len(rows[0]))
         names: list[str] = []
         for row in reversed(rows):
             names = [self._queries.new_name() if not isinstance(item.expr, sql_nodes.Name) else "" for item in row]
@@ -449,8 +455,7 @@ class _Core:
                     if column.is_hidden and table is None:
                         continue
                     found.append(sql_nodes.ResultColumn(_StarColumn(relation.name, place, column), None, "*"))  # type: ignore[arg-type]
-        if len(found) > _COLUMNS_MAX:
-            raise limit_exceeded("The number of columns in result set", len(found), _COLUMNS_MAX)
+        _check_count(len(found))
         return found
 
     def _name(self, result: sql_nodes.ResultColumn, scope: QueryScope, *, is_merged: bool) -> str:
@@ -550,6 +555,11 @@ def _reads_ungrouped(expr: object) -> bool:
     if isinstance(expr, sql_nodes.FunctionCall) and expr.name in AGGREGATES:
         return False
     return any(map(_reads_ungrouped, sql_nodes.children(expr)))
+
+
+def _check_count(columns: int) -> None:
+    if columns > _COLUMNS_MAX:
+        raise limit_exceeded("The number of columns in result set", columns, _COLUMNS_MAX)
 
 
 @dataclass(slots=True)

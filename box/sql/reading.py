@@ -40,7 +40,7 @@ ROW_COUNT: Final = "sql_row_count"
 """The key in `Session.storage` of the value of ROW_COUNT()."""
 _CALL: Final = "lb_call("
 """The text by which a compiled query calls a function of a user."""
-_ORDERED: Final = ("lb_call(", "lb_group_concat(", "lb_last(")
+_ORDERED: Final = ("lb_call(", "lb_group_concat(", "lb_last(", "lb_at_")
 """Functions that show the order of a scan, or may change what is read."""
 _SMALL: Final = 300
 """A query that looks at fewer combinations of rows takes about a millisecond."""
@@ -159,7 +159,7 @@ class QueryRunner:
         fields = []
         spans = query.spans or [None] * len(query.columns)  # type: ignore[list-item]
         for column, span in zip(query.columns, spans, strict=True):
-            collation = name_of(column.collation) if column.collation > 0 else None
+            collation = name_of(column.collation) if column.collation > 0 and column.shows_collation else None
             fields.append(field_of(column, span, collation))
         booleans = [column.kind == "bool" for column in query.columns]
         allows_copies = compiler.allows_copies

@@ -237,6 +237,7 @@ class ChangeRunner:
             result.row_count += await self._make_room(ctx, space, row, None)
         pending = self.foreign_keys.before_store(ctx, space, None, row)
         if is_alone:  # before the sequence gives a key
+            space.check_access(ctx.credentials, Privilege.W)
             self.foreign_keys.check_alone(ctx, space, row)
         try:
             outcome = await completed(self._dml.write(ctx, space, _store_request(row, action)))

@@ -54,6 +54,8 @@ class KnownColumn:
     """
     is_plain: bool = False
     """True if it is a column of a space, not an expression."""
+    shows_collation: bool = True
+    """False if complete metadata leave out the collation."""
     table: str | None = None
     """The name of the space, view or table of WITH that the column comes from."""
     leads_index: bool = False
@@ -102,6 +104,10 @@ class QueryScope:
     is_inside_aggregate: bool = False
     is_of_last_row: bool = False
     """True if a column outside of aggregates means its value in the last row of a group."""
+    extreme: str = ""
+    """If that row is the one with the extreme of the only MIN or MAX: the SQL of the aggregate for a column, without
+    its last argument.
+    """
     grouped: list[KnownColumn] = field(default_factory=list)
     """The columns of GROUP BY, whose values are equal in all rows of a group."""
     failure: BoxError | None = None

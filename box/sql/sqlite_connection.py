@@ -422,6 +422,8 @@ _AGGREGATES: dict[str, tuple[Callable[[], Any], int]] = {
     "lb_group_concat": (aggregates.GroupConcat, -1),
     "lb_min": (aggregates.Minimum, 2),
     "lb_max": (aggregates.Maximum, 2),
+    "lb_at_min": (aggregates.AtMinimum, 3),
+    "lb_at_max": (aggregates.AtMaximum, 3),
 }
 
 

@@ -134,6 +134,13 @@ def shown(value: Value) -> str:
     return f"{kind}({value_str(value)})" if kind else str(value)
 
 
+def raw_bytes(value: Value) -> bytes | None:
+    """Return the bytes of a value that Tarantool 2.8 treats as varbinary, or None for any other value."""
+    if type(value) is bytes:
+        return value
+    return pack(value) if isinstance(value, list | dict | Decimal | UUID) else None
+
+
 def time_kind(value: Value) -> str | None:
     """Return `datetime` or `interval`, or None for a value of another type."""
     if isinstance(value, datetime | Datetime):

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from box.sql.scope import KnownColumn
 
 _PLAIN: Final = frozenset(("integer", "unsigned", "number", "double", "string", "boolean", "varbinary"))
+_OWN: Final = _PLAIN | {"decimal", "uuid", "array", "map", "any"}
+"""Types of columns that TYPEOF shows whatever the value is."""
 _BITS: Final = frozenset(("&", "|", "<<", ">>"))
 _SAME: Final = frozenset(("LIKELY", "UNLIKELY", "LIKELIHOOD"))
 _NIL: Final = "'boolean'"
@@ -89,7 +91,7 @@ def _known(expr: sql_nodes.Expr, scope: ExpressionCompiler) -> tuple[str, str]:
 
 
 def _of_column(column: KnownColumn | None) -> tuple[str, str]:
-    if column is None or not column.is_plain or column.type not in _PLAIN:
+    if column is None or not column.is_plain or column.type not in _OWN:
         return "signed", ""
     return column.type, "" if column.may_be_missing else column.type
 

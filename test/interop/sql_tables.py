@@ -20,7 +20,7 @@ _TYPES: Final = ("integer", "unsigned", "double", "number", "string", "boolean",
 _LITERALS: Final = {
     "integer": ("0", "1", "2", "-3", "7", "100"),
     "unsigned": ("0", "1", "2", "5", "9"),
-    "double": ("0.5", "1.0", "-2.25", "1e3"),
+    "double": ("0.5", "1.0", "-2.25", "1e3", "-0.5"),
     "number": ("1", "1.5", "-4", "0"),
     "string": ("'a'", "'b'", "'B'", "'ab'", "''", "'12'", "'Ab c'"),
     "boolean": ("true", "false"),

@@ -1,4 +1,5 @@
-"""The campaign "sql": runs generated SQL statements on generated tables in Lunabox and Tarantool 2.8.1, and compares.
+"""The campaign "sql": runs generated SQL statements on generated tables, and of other areas, in Lunabox and Tarantool
+2.8.1, and compares.
 
 Tarantool's executable is `LUNABOX_TARANTOOL`, or `tarantool` on PATH. Each statement whose rows, columns or error
 differ is printed; the campaign fails if more than one in a hundred differs.
@@ -10,12 +11,12 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from test.interop.sql_tables import script
+from test.interop import sql_areas, sql_tables
 from test.interop.test_indexes_tarantool import is_of_the_line
 from test.interop.test_sql_tarantool import differences
 
 _STATEMENTS: Final = 250
-"""The number of statements of one seed; each seed has tables of its own."""
+"""The number of statements of one seed and kind; each seed has tables of its own."""
 _ALLOWED: Final = 0.01
 """The share of statements that may differ."""
 
@@ -26,11 +27,12 @@ def run_campaign(seed: int, size: int) -> bool:
         print("no Tarantool 2.8 on PATH, nor in LUNABOX_TARANTOOL")
         return True
     count = different = 0
-    for number in range(seed, seed + -(-size // _STATEMENTS)):
-        with tempfile.TemporaryDirectory(prefix="sql") as directory:
-            found = differences(script(number, _STATEMENTS), Path(directory))
-        for text in found:
-            print(f"seed {number}: {text}", flush=True)
-        count, different = count + _STATEMENTS, different + len(found)
+    for number in range(seed, seed + -(-size // (2 * _STATEMENTS))):
+        for kind in (sql_tables, sql_areas):
+            with tempfile.TemporaryDirectory(prefix="sql") as directory:
+                found = differences(kind.script(number, _STATEMENTS), Path(directory))
+            for text in found:
+                print(f"seed {number}: {text}", flush=True)
+            count, different = count + _STATEMENTS, different + len(found)
     print(f"{different} of {count} statements differ")
     return different <= _ALLOWED * count

@@ -89,7 +89,7 @@ class ExpressionParser(TokenReader):
         """Parse an expression whose operators bind at least as tightly as `least`."""
         outer, self._tallest = self._tallest, 0
         left = self._prefix()
-        height = self._tallest + 1
+        height = self._checked(self._tallest + 1)
         while True:
             kind = self.token.kind
             power = _BINARY.get(kind)
@@ -106,11 +106,15 @@ class ExpressionParser(TokenReader):
                     break
                 self._tallest = 0
                 left = self._suffix(kind, left)
-            height = max(height, self._tallest) + 1
-            if height > _HEIGHT_MAX:
-                raise limit_exceeded("Number of nodes in expression tree", height, _HEIGHT_MAX)
+            height = self._checked(max(height, self._tallest) + 1)
         self._tallest = max(outer, height)
         return left
+
+    @staticmethod
+    def _checked(height: int) -> int:
+        if height > _HEIGHT_MAX:
+            raise limit_exceeded("Number of nodes in expression tree", height, _HEIGHT_MAX)
+        return height
 
     @contextmanager
     def stacked(self, count: int) -> Iterator[None]:

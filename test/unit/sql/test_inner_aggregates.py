@@ -56,3 +56,20 @@ def test_rows(db: Session, query: str, rows: list[list[object]]) -> None:
 )  # fmt: skip
 def test_errors(db: Session, query: str, text: str) -> None:
     assert db.error(query)[1] == text
+
+
+def test_other_columns_of_min_and_max(start: Start) -> None:
+    """They are those of the row with the extreme, whatever the type of its value."""
+    db = start()
+    db.sql('create table t (id int primary key, g int, s text collate "unicode_ci", n number, c scalar)')
+    db.sql(
+        "insert into t values (1, 1, 'b', 2.5, 'x'), (2, 1, 'C', 1, 7), (3, 2, 'a', 3, true), (4, 2, null, null, null)"
+    )
+    assert db.sql("select id, max(s) from t") == [[2, "C"]]
+    assert db.sql("select id, max(n), g + 1 from t") == [[3, 3, 3]]
+    assert db.sql("select min(n), id from t") == [[1, 2]]
+    assert db.sql("select id, max(c) from t") == [[1, "x"]]
+    assert db.sql("select g, id, max(n) from t group by g") == [[1, 1, 2.5], [2, 3, 3]]
+    assert db.sql("select id, max(n) from t where n is null") == [[4, None]]
+    assert db.sql("select g, id from t group by g having max(n) > 2.9") == [[2, 3]]
+    assert db.sql("select id, max(n) + max(n) from t") == [[3, 6]]

@@ -1,0 +1,85 @@
+"""Complete metadata (`sql_full_metadata`) of columns and expressions, and the limits of a statement."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from .conftest import Session, Start
+
+
+@pytest.fixture
+def db(start: Start) -> Session:
+    found = start()
+    found.sql('set session "sql_full_metadata" = true')
+    found.sql('create table t (id int primary key autoincrement, a int not null, s text collate "unicode_ci")')
+    found.sql("insert into t values (1, 1, 'a')")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("select s from t", ("unicode_ci", True)),
+        ("select a from t", (None, False)),
+        ("select a + 1 from t", (None, None)),
+        ('select s collate "unicode" from t', ("unicode", None)),
+        ("select max(s) from t", (None, None)),
+        ("select (select s from t limit 1)", (None, None)),
+        ("select likely(s) from t", (None, None)),
+        ("select y.a from t as x left join t as y on x.id = y.a", (None, False)),
+        ("with w as (select s from t) select * from w", ("unicode_ci", True)),
+        ("with w (z) as (select a from t) select z from w", (None, False)),
+        ("select q.s from (select s from t) as q", ("unicode_ci", True)),
+    ],
+)
+def test_collation_and_nullability(db: Session, query: str, expected: tuple[Any, Any]) -> None:
+    (field,) = db.execute(query).fields
+    assert (field.collation, field.is_nullable) == expected
+
+
+_TOO_MANY = ", ".join(["1"] * 2001)
+
+
+@pytest.mark.parametrize(
+    ("query", "what", "count", "limit"),
+    [
+        (f"select length({' || '.join(['s'] * 200)}) from t", "Number of nodes in expression tree", 201, 200),
+        (f"values ({_TOO_MANY})", "The number of columns in result set", 2001, 2000),
+        (f"select 1 from t group by {_TOO_MANY}", "The number of terms in GROUP BY clause", 2001, 2000),
+    ],
+)
+def test_limits(db: Session, query: str, what: str, count: int, limit: int) -> None:
+    assert db.error(query)[1] == f"{what} {count} exceeds the limit ({limit})"
+
+
+def test_values_of_other_types_are_their_bytes(start: Start) -> None:
+    """For functions of 2.8.1 a map, an array, a decimal or a UUID is the varbinary of its MessagePack."""
+    from decimal import Decimal
+
+    from box.data.codec import pack
+    from box.wire.change import Request
+
+    db = start()
+    names = ("unsigned", "array", "map", "decimal", "uuid", "any")
+    fields = [{"name": f"F{place}", "type": name, "is_nullable": place > 0} for place, name in enumerate(names)]
+    db.write("_space", Request.insert(pack([600, 1, "O", "memtx", 0, {}, fields])))
+    db.write("_index", Request.insert(pack([600, 0, "pk", "tree", {"unique": True}, [[0, "unsigned"]]])))
+    db.write("O", Request.insert(pack([1, [1, 2], {"a": 1}, Decimal("1.25"), None, [1]])))
+    assert db.sql("select hex(f1), length(f2), quote(f3), length(f4) from o") == [
+        ["920102", 4, "X'C7030102125C'", None]
+    ]
+    assert db.sql("select typeof(f1), typeof(f2), typeof(f3), typeof(f4), typeof(f5) from o") == [
+        ["array", "map", "decimal", "uuid", "any"]
+    ]
+    assert db.sql("select f1 = f1, f1 = f5, f1 in (f1, f2) from o") == [[True, False, True]]
+    assert db.value("select f1 || f1 from o") == bytes.fromhex("920102920102")
+    assert db.error("select f1 || 'x' from o")[1] == "Inconsistent types: expected varbinary got text"
+    assert db.error("select upper(f1) from o")[1] == "Inconsistent types: expected text got varbinary"
+    assert db.error("update o set f3 = 1")[1] == "Type mismatch: can not convert 1 to decimal"
+    assert db.error("update o set f4 = 'x'")[1] == "Type mismatch: can not convert x to uuid"
+
+
+def test_half_of_a_surrogate_pair(db: Session) -> None:
+    assert db.value("select hex(char(55296, 66))") == "EDA08042"

@@ -1,0 +1,56 @@
+"""What a user without rights may do: the rights on a view's tables count, and which right is missing first."""
+
+from __future__ import annotations
+
+import pytest
+
+from box.data.codec import pack
+from box.schema.access import Privilege
+from box.txn.pending import completed
+from box.wire.change import Request
+
+from .conftest import Session, Start
+
+
+@pytest.fixture
+def db(start: Start) -> Session:
+    found = start()
+    found.sql("create table t (id int primary key)")
+    found.sql("create table c (id int primary key references t (id))")
+    found.sql("create view v as select * from t")
+    found.sql("insert into t values (1)")
+    return found
+
+
+def _guest(db: Session, **rights: int) -> Session:
+    """Return a session of the user guest with these rights on spaces, and no others."""
+    db.wait(completed(db.node.dml.write(db.ctx, db.node.schema.space_by_name("_priv"), Request.delete([0, "role", 2]))))
+    for name, mask in rights.items():
+        space = db.node.schema.space_by_name(name)
+        db.write("_priv", Request.insert(pack([1, 0, "space", space.id, mask])))
+    guest = db.another()
+    guest.ctx.credentials = db.node.schema.guest
+    return guest
+
+
+@pytest.mark.parametrize(
+    ("rights", "text", "denied"),
+    [
+        ({}, "select * from v", "Read access to space 'T'"),
+        ({"V": Privilege.R}, "select * from v", "Read access to space 'T'"),
+        ({"T": Privilege.R}, "insert into c values (5)", "Write access to space 'C'"),
+        ({}, "drop index nothing on t", "Read access to space '_index'"),
+        ({}, "drop trigger nothing", "Read access to space '_trigger'"),
+        ({}, "alter table t enable check constraint nothing", "Read access to space '_ck_constraint'"),
+        ({}, "alter table t rename to t2", "Write access to space '_space'"),
+        ({}, "drop view v", "Read access to space '_space'"),
+    ],
+)
+def test_the_first_right_that_is_missing(db: Session, rights: dict[str, int], text: str, denied: str) -> None:
+    assert _guest(db, **rights).error(text)[1] == f"{denied} is denied for user 'guest'"
+
+
+def test_the_rights_on_the_tables_of_a_view_count(db: Session) -> None:
+    guest = _guest(db, T=Privilege.R)
+    for _ in range(2):
+        assert guest.sql("select * from v") == [[1]]
