@@ -190,7 +190,7 @@ class Checkpoints:
             self._paths.memtx_dir,
             start.vclock,
             self._state.instance_uuid,
-            rate_limit=(self._config["snap_io_rate_limit"] or 0) * 1024 * 1024,
+            rate_limit=max(self._config["snap_io_rate_limit"] or 0, 0) * 1024 * 1024,
             log=self._log.of_cord("snapshot/101/main"),
             sleep=self._threads.sleep,
         )

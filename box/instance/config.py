@@ -34,13 +34,14 @@ class Config:
         self.is_loaded = True
 
     def check_start(self) -> None:
-        """Make the check of combinations that comes after the log was opened, so that its failure ends the start.
+        """Make the checks that come after the log was opened, so that their failures end the start.
 
         Raises:
             ConfigError: CFG.
         """
-        from box.instance.option_checks import check_read_only
+        from box.instance.option_checks import check_message_limit, check_read_only
 
+        check_message_limit(self.values)
         check_read_only(self.values)
 
     def changes(self, options: Mapping[str, Value], warn: Callable[[str], None]) -> list[tuple[str, Value]]:

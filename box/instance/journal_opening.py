@@ -77,7 +77,7 @@ class JournalOpening:
             resources.disk,
             threads=resources.threads,
             wal_dir=resources.paths.wal_dir,
-            wal_mode=resources.config["wal_mode"],
+            wal_mode=resources.config["wal_mode"].lower(),
             wal_max_size=int(resources.config["wal_max_size"]),
             inline_limit=INLINE_WRITES,
             fiber_round=self._round,

@@ -138,7 +138,7 @@ class LocalRecovery:
         log. A slow disk delays only the start.
         """
         resources = self._resources
-        if resources.config["wal_mode"] != "fsync":
+        if resources.config["wal_mode"].lower() != "fsync":
             return
         pool = resources.threads.pool(1, "sync")
         try:

@@ -85,7 +85,7 @@ _NORMALIZERS: dict[str, Callable[[Value], Value]] = {"listen": _normalize_uri, "
 def _convert(option: Option, value: Value) -> Value:
     """Convert a value to the form in which it is kept. Nil and the empty string select the default."""
     if value is None or value == "":
-        return option.default
+        return [] if option.name == "replication" else option.default
     types = option.types.split(", ")
     if _lua_type(value) not in types:
         if option.name in _TYPE_TEXTS:
@@ -206,7 +206,7 @@ def _check_sizes(values: Values) -> None:
     _require(values, "readahead", "specified value is out of bounds", lambda size: int32(size) >= 128)
     _require(values, "checkpoint_count", "the value must not be less than one", lambda count: int32(count) >= 1)
     _require(values, "wal_max_size", "the value must be greater than one", lambda size: _int64(size) > 1)
-    if values["wal_mode"] not in WAL_MODES:
+    if values["wal_mode"].lower() not in WAL_MODES:
         raise bad("wal_mode", values["wal_mode"])
     _require(values, "wal_queue_max_size", "wal_queue_max_size must be >= 0", lambda size: _int64(size) >= 0)
     _require(values, "wal_cleanup_delay", "value must be >= 0", lambda delay: delay >= 0)
@@ -279,6 +279,11 @@ def check_read_only(values: Values, changed: str = "replication_anon") -> None:
     raise bad("replication_anon", "the value may be set to true only when the instance is read-only")
 
 
+def check_message_limit(values: Values) -> None:
+    if int32(values["net_msg_max"]) < 2:
+        raise bad("net_msg_max", "minimal value is 2")
+
+
 def check(values: Values) -> None:
     """Check ranges and combinations of all values.
 
@@ -318,7 +323,7 @@ def check_change(current: Values, name: str, value: Value) -> None:
         # Only the current value is possible, which is checked where the option is applied.
         return
     check(values)
-    if name == "net_msg_max" and int32(value) < 2:
-        raise bad(name, "minimal value is 2")
-    if name == "memtx_memory" and value < current[name]:
+    if name == "net_msg_max":
+        check_message_limit(values)
+    if name in ("memtx_memory", "vinyl_memory") and value < current[name]:
         raise bad(name, "cannot decrease memory size at runtime")

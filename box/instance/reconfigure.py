@@ -19,7 +19,7 @@ from box.instance.instance_state import InstanceState
 from box.instance.journal_opening import JournalOpening
 from box.instance.membership import Membership
 from box.instance.mode import ReadOnlyReason
-from box.instance.option_registry import OPTIONS, START_ORDER
+from box.instance.option_registry import OPTIONS, START_ORDER, first_pause
 from box.instance.resources import Resources
 from box.iproto.server import IprotoServer
 from box.log import Log, log_level
@@ -202,13 +202,10 @@ class Reconfiguration:
 
     async def log_initial(self) -> None:
         """Log, after the start, the options that may change and differ from their defaults. Tarantool counts those
-        of the log as different.
-
-        Other tasks have a turn where Tarantool's fibers have one: where it starts the feedback daemon anew, or else
-        tells the log's thread of the threshold.
+        of the log as different. Other tasks have a turn where Tarantool's fibers have one.
         """
         config = self._config
-        pause = "feedback_crashinfo" if config["feedback_enabled"] else "checkpoint_wal_threshold"
+        pause = first_pause(config.values)
         for name in START_ORDER:
             if name == pause:
                 await asyncio.sleep(0)

@@ -115,7 +115,8 @@ class Sources:
             applier.signal_ack()
 
     def _on_change(self) -> None:
-        self.check_sync_quorum()
+        if self.is_orphan:
+            self.check_sync_quorum()
         self.daemon.look_soon()
 
     def fetch_list(self, source: UUID | None) -> FetchList | None:
@@ -238,14 +239,15 @@ class Sources:
         return self.options.connect_quorum(self.replicaset.applier_total)
 
     def check_sync_quorum(self) -> None:
-        if self.is_orphan and self.instance.is_configured and self.replicaset.synced >= self._sync_quorum():
+        """Be in sync if enough appliers are; as in Tarantool, the log tells even if that is no change."""
+        if self.instance.is_configured and self.replicaset.synced >= self._sync_quorum():
             self.set_orphan(False)
 
     def set_orphan(self, is_orphan: bool) -> None:
         """Set the outcome of an attempt to get in sync and log it."""
         if is_orphan:
             self.log.crit("entering orphan mode")
-        elif self.is_orphan:
+        else:
             self.log.crit("leaving orphan mode")
         self.is_orphan = self.is_out_of_sync = is_orphan
         self.instance.set_orphan(self.is_orphan)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 
 def mistake_of(words: list[str], text: str) -> str:
     """Return a text about the mistake in a command, given as its words and as a whole."""
@@ -15,7 +17,7 @@ def mistake_of(words: list[str], text: str) -> str:
         case [verb, "connection", *rest]:
             return _connection_mistake(verb, rest)
         case [verb, "filter", *rest]:
-            return _filter_mistake(verb, rest)
+            return _filter_mistake(verb, rest, _as_given(text, min(len(words) - 1, 3)))
         case [verb, "variable", *rest]:
             return _variable_mistake(verb, rest)
     return f"Wrong command: {text.strip()!r}"
@@ -37,9 +39,16 @@ def _connection_mistake(verb: str, rest: list[str]) -> str:
     return f"Unknown command for connection: {verb!r}"
 
 
-def _filter_mistake(verb: str, rest: list[str]) -> str:
+def _as_given(text: str, number: int) -> str:
+    """Return a word of a command with its quotes."""
+    lexer = shlex.shlex(text)
+    lexer.commenters = ""
+    return str([*lexer][number])
+
+
+def _filter_mistake(verb: str, rest: list[str], last: str) -> str:
     if rest and rest[1:2] != ["to"]:
-        return f"Wrong token for filter: expected 'to', got {''.join(rest[1:2])!r}"
+        return f"Wrong token for filter: expected 'to', got {last!r}"
     if len(rest) == 2:
         return "Wrong token for filter: expected filter2"
     return f"Wrong command for filters: {verb!r}"

@@ -15,6 +15,9 @@ TEST_RUN_MODULE: Final = Path(lua.__file__).parent / "modules" / "suite" / "test
 PROGRAMS: Final = ".bin"
 """The directory, inside that of a test, which is the first in which its nodes look for programs."""
 
+CLEAN_MODULE: Final = TEST_RUN_MODULE.with_name("pretest_clean.lua")
+"""The module that suites with `pretest_clean` find."""
+
 
 def prepare_place(directory: Path, executable: tuple[str, ...], libraries: Iterable[Path]) -> None:
     """Copy the modules, and make the executable known as `tarantool`. Raises SuiteError."""

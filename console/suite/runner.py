@@ -24,7 +24,7 @@ from console.suite.defaults import OWN_EXECUTABLE
 from console.suite.dump import dump
 from console.suite.inspector import Inspector
 from console.suite.instance import InstanceProcess, ServerError, Surroundings
-from console.suite.place import prepare_place
+from console.suite.place import CLEAN_MODULE, prepare_place
 from console.suite.report import Report, RunOutcome
 from console.suite.result_comparison import compare_result, read_result
 from console.suite.script import Run, ScriptReader, result_version
@@ -84,7 +84,8 @@ async def _run_once(case: TestCase, settings: Settings) -> Report:
         reason = skip_reason(case, settings)
         if reason:
             return Report(RunOutcome.SKIPPED, reason)
-        prepare_place(directory, settings.executable, case.suite.lua_libs)
+        own = (CLEAN_MODULE,) if case.suite.pretest_clean else ()
+        prepare_place(directory, settings.executable, (*own, *case.suite.lua_libs))
         if case.suite.core == "luatest":
             from console.suite.luatest import run_luatest
 

@@ -24,6 +24,7 @@ DEFAULT = "default"
 DYING_TIME = 1.0  # seconds from the end of a connection to the end of the node's process
 _NO_VALUES = "---\n...\n"
 _SET_ENGINE = 'UPDATE "_session_settings" SET "value" = \'{}\' WHERE "name" = \'sql_default_engine\''
+_CLEAN = "require('pretest_clean').clean()"
 _MAKE_TEST_RUN = "env = require('test_run') test_run = env.new()"
 _Handler = Callable[[Command], Awaitable[Any]]
 
@@ -79,10 +80,14 @@ class TestSession:
     # -- for the runner --------------------------------------------------------------------------
 
     async def start_default(self, server: InstanceProcess) -> None:
-        """Start the default server. Raises ServerError."""
+        """Start the default server, and clean it if the suite wants that. Raises ServerError."""
         self.servers[DEFAULT] = server
         await server.start(StartOptions())
         await self._connect(DEFAULT, server)
+        if self._around.suite.pretest_clean:
+            reply = await self._connections[DEFAULT].execute(_CLEAN)
+            if reply != _NO_VALUES:
+                raise ServerError(f"pretest_clean failed:\n{reply}")
         if self._language == "sql":
             await self._begin_sql(self._connections[DEFAULT])
 
@@ -101,7 +106,13 @@ class TestSession:
         return replies[0]
 
     async def carry_out(self, text: str) -> Any:
-        """Run one inspector command. Raises CommandError, SuiteError, ServerError or ValueError."""
+        """Run one inspector command; an empty one does nothing.
+
+        Raises:
+            CommandError, SuiteError, ServerError, ValueError: it cannot be run.
+        """
+        if not text.strip():
+            return True
         command = parse(text)
         return await self._handlers[command.verb](command)
 
@@ -303,7 +314,7 @@ class TestSession:
         return self._server(command.names[0]).listen_uri
 
     async def _get_log(self, command: Command) -> str:
-        return str(self._server(command.names[0]).log)
+        return str(self._server(command.names[0], "Attempt to evaluate a command on the").log)
 
     async def _set_variable(self, command: Command) -> bool:
         variable, what = command.names

@@ -48,6 +48,7 @@ class Suite:
     long_run: frozenset[str] = frozenset()
     lua_libs: tuple[Path, ...] = ()
     is_parallel: bool = False
+    pretest_clean: bool = False
     unix_sockets: bool = True
     unix_sockets_iproto: bool = True
     configurations: dict[str, dict[str, Params]] = field(default_factory=dict)
@@ -122,6 +123,7 @@ def _suite_of(path: Path, section: configparser.SectionProxy) -> Suite:
         long_run=frozenset(words("long_run")),
         lua_libs=tuple(path / name for name in words("lua_libs")),
         is_parallel=flag("is_parallel", False),
+        pretest_clean=flag("pretest_clean", False),
         unix_sockets=flag("use_unix_sockets", True),
         unix_sockets_iproto=flag("use_unix_sockets_iproto", False),
         configurations=_load_configurations(path / config) if (config := text("config")) else {},

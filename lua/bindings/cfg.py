@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from box.data import codec
 from box.errors import BoxError, timed_out
 from box.instance.config import Config
+from box.instance.option_registry import has_feedback_daemon
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text, waiting
 from lua.bindings.environment import options_from_environment
 
@@ -72,7 +73,9 @@ class CfgBinding(Binding):
     @exported("box_number_fibers")
     def number_fibers(self, highest: int) -> None:
         """Number the next fibers as Tarantool does after a start; `highest` is the number of the last living one."""
-        self.runtime.number_fibers_after(highest, _FIBERS_OF_FEEDBACK if self.node.config["feedback_enabled"] else 0)
+        self.runtime.number_fibers_after(
+            highest, _FIBERS_OF_FEEDBACK if has_feedback_daemon(self.node.config.values) else 0
+        )
 
     @exported("box_join_is_undone")
     def join_is_undone(self) -> bool:

@@ -55,7 +55,9 @@ class ConsoleServer:
             self._say("main", f"tcp_server: remove dead UNIX socket: {uri.unix}")
             if replaced.warning is not None:
                 self._node.log.warn(replaced.warning)
-        self._say(f"console/{self.host}:{self.port}", "started")
+        name, log = f"console/{self.host}:{self.port}", self._node.log
+        log.add_fiber(name)
+        log.of_fiber(name).info("started")
 
     def _accept(self) -> ConsoleConnection:
         return ConsoleConnection(self._runtime, self._on_made)

@@ -191,7 +191,11 @@ end
 local function start(packed)
     open_box(finish.value(python.box_config_check(packed)))
     is_configured = true
-    events.fire('on_schema_init')
+    -- As in Tarantool, an error of a trigger does not stop the start; here the log tells of it.
+    local is_done, failure = pcall(events.fire, 'on_schema_init')
+    if not is_done then
+        python.log_error(require('internal.error').encode(failure))
+    end
     local ok, problem = pcall(finish.nothing, python.box_configure(packed))
     if not ok then
         is_configured = false

@@ -177,11 +177,14 @@ end
 
 -- Calls `condition` by pcall until it returns something true. Returns its last results; raises its last error.
 function methods:wait_cond(condition, timeout, delay)
+    assert(type(condition) == 'function')
     local _, results = poll(condition, timeout, delay)
     if not results[1] then
         error(results[2])
     end
-    return unpack(results, 2, math.max(2, table.maxn(results)))
+    -- As in Tarantool's runner, trailing nils are no results: nothing is shown for a condition that returned nil.
+    table.remove(results, 1)
+    return unpack(results)
 end
 
 local function matches(info, options)
@@ -325,6 +328,7 @@ end
 
 -- Waits for a match; returns nil if there is none in time.
 function methods:wait_log(node, pattern, bytes, timeout, options)
+    assert(timeout ~= nil)
     return self:wait_cond(function()
         return self:grep_log(node, pattern, bytes, options)
     end, timeout, options and options.delay)

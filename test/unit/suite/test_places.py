@@ -57,7 +57,7 @@ def test_values_of_test_run(tmp_path: Path) -> None:
     values = replies(path)
     assert values[:7] == ["- memtx", "- {'engine': 'memtx'}", "- null", "- ['running']", "- null", "- false", "- 5"]
     assert ":1: never" in (path / "t.result").read_text().replace("\n |     ", " ").replace("''", "'")
-    assert values[8] == "- null"
+    assert values[8] == "- false"
     assert values[-1] == "- error: 'Wrong command: ''pop'''"
 
 
