@@ -77,7 +77,7 @@ local function check_string(value, usage)
 end
 
 local function check_number(value, position)
-    local number = tonumber(value)
+    local number = arguments.number(value)
     if number == nil then
         arguments.bad(position, 'number expected, got ' .. type(value), 3)
     end
