@@ -174,8 +174,9 @@ class KeyDefBinding(Binding):
     def compare(self, packed: bytes, left: bytes, right: bytes) -> Outcome:
         """Compare two tuples: 0, 1 or 2 if the first is less, equal or greater."""
         key = ordered_definition(packed, self._own)
-        first, second = _fields(left), _fields(right)
+        first = _fields(left)
         _check_fields(key, first)
+        second = _fields(right)
         _check_fields(key, second)
         return _three_way(key.extract(first), key.extract(second))
 

@@ -36,6 +36,7 @@ _INT, _STRUCT, _TEXT = 1, 0, 2
 _PORT_MAX: Final = 65535
 _PATH_MAX: Final = 107
 """The longest path of a unix socket in bytes."""
+_NEGATIVE: Final = re.compile(r"-\d+")
 _LEADING_NUMBER: Final = re.compile(r"\s*[+-]?\d+")
 
 
@@ -192,7 +193,10 @@ class SocketBinding(Binding):
         # As C's `atoi` and the 16 bits of a port have it: what is no number is 0.
         found = _LEADING_NUMBER.match(text(port) if isinstance(port, bytes) else str(int(port or 0)))
         number = int(found[0]) & _PORT_MAX if found else 0
-        return text(host), number
+        name = text(host)
+        if sock.family == (socket.AF_INET if ":" in name else socket.AF_INET6):
+            raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))
+        return name, number
 
     @exported("socket_connect")
     @_failing
@@ -248,6 +252,9 @@ class SocketBinding(Binding):
         """
         service = text(port) if isinstance(port, bytes) else int(port or 0)
         query = AddressQuery(text(host) if host else None, service, **codec.unpack(packed))
+        if isinstance(service, str) and _NEGATIVE.fullmatch(service):
+            # uvloop would take it for a port.
+            return None, errno.EINVAL, b"getaddrinfo: Servname not supported for ai_socktype"
         try:
             async with asyncio.timeout(timeout):
                 found = await self.runtime.machine.sockets.getaddrinfo(self.runtime.loop, query)
@@ -255,6 +262,8 @@ class SocketBinding(Binding):
             return None, errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT).encode()
         except socket.gaierror as error:
             return None, errno.EINVAL, f"getaddrinfo: {error.strerror}".encode()
+        except UnicodeError:  # bytes that are no name
+            return None, errno.EINVAL, b"getaddrinfo: Name or service not known"
         except OSError as error:
             return None, error.errno, f"getaddrinfo: {error.strerror}".encode()
         return codec.pack([_info_map(*entry) for entry in found])

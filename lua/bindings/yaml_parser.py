@@ -192,7 +192,9 @@ def _message(error: yaml.YAMLError, documents: int) -> str:
         return f"{error.reason} at document: {documents}\n"
     if not isinstance(error, yaml.MarkedYAMLError):
         return f"{error} at document: {documents}\n"
-    text = f"{error.problem or 'A problem'} at document: {documents}"
+    # libyaml has corrected its text since.
+    problem = (error.problem or "A problem").replace("character that violates ind", "character that violate ind")
+    text = f"{problem} at document: {documents}"
     mark = error.problem_mark
     if mark is not None and (mark.line or mark.column):
         text += f", line: {mark.line + 1}, column: {mark.column + 1}"

@@ -33,7 +33,7 @@ local LARGEST = 2 ^ 30
 
 local function crc32_update(state, data)
     if type(data) ~= 'string' then
-        error(("bad argument #2 to '?' (cannot convert '%s' to 'const char *')"):format(type(data)), 2)
+        error('Usage: digest.crc32_update(string)')
     elseif tonumber(state) == nil then
         error("bad argument #1 to '?' (cannot convert 'nil' to 'unsigned int')", 2)
     end
@@ -177,9 +177,6 @@ local function as_int(value, name)
 end
 
 local function pbkdf2(password, salt, iterations, size)
-    if type(password) ~= 'string' or type(salt) ~= 'string' then
-        error('Usage: digest.pbkdf2(pass, salt[,iters][,digest_len])')
-    end
     iterations, size = iterations or PBKDF2_ITERATIONS, size or PBKDF2_SIZE
     iterations, size = as_int(iterations, 'iters'), as_int(size, 'digest_len')
     if size > PBKDF2_SIZE then
@@ -193,11 +190,17 @@ local function pbkdf2(password, salt, iterations, size)
 end
 
 function digest.pbkdf2(password, salt, iterations, size)
+    if type(password) ~= 'string' or type(salt) ~= 'string' then
+        error('Usage: digest.pbkdf2(pass, salt[,iters][,digest_len])')
+    end
     local result = pbkdf2(password, salt, iterations, size)
     return result
 end
 
 function digest.pbkdf2_hex(password, salt, iterations, size)
+    if type(password) ~= 'string' or type(salt) ~= 'string' then
+        error('Usage: digest.pbkdf2_hex(pass, salt)')
+    end
     return pbkdf2(password, salt, iterations, size):hex()
 end
 

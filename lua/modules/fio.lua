@@ -447,7 +447,7 @@ local function check_time(name, value)
 end
 
 function fio.utime(path, atime, mtime)
-    if not is_path(path) then
+    if type(path) ~= 'string' then
         error('Usage: fio.utime(filepath[, atime[, mtime]])')
     end
     check_time('atime', atime)

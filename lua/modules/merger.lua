@@ -75,9 +75,8 @@ end
 local function of_lists(next_list)
     local list, position = {}, 0
     return new_source(function()
-        position = position + 1
-        while list[position] == nil do
-            list, position = next_list(), 1
+        while list[position + 1] == nil do
+            list, position = next_list(), 0
             if list == nil then
                 list = {}
                 return nil
@@ -86,7 +85,10 @@ local function of_lists(next_list)
                 wrong('Expected <state>, <table>')
             end
         end
-        return as_tuple(list[position])
+        -- What is no tuple stays the next one, as in Tarantool.
+        local tuple = as_tuple(list[position + 1])
+        position = position + 1
+        return tuple
     end)
 end
 

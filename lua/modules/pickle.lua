@@ -104,11 +104,15 @@ end
 
 local function unpack_values(...)
     local given = select('#', ...)
-    if given < 2 then
-        arguments.bad(given + 1, 'string expected, got no value', 2)
+    if given == 0 then
+        arguments.bad(1, 'string expected, got no value', 2)
     end
     local format, bytes = ...
-    format, bytes = letters_of(check_text(format, 1)), check_text(bytes, 2)
+    format = letters_of(check_text(format, 1))
+    if given == 1 then
+        arguments.bad(2, 'string expected, got no value', 2)
+    end
+    bytes = check_text(bytes, 2)
     local result, position = {}, 1
     for i = 1, #format do
         local letter = format:sub(i, i)

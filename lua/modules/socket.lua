@@ -217,6 +217,9 @@ local function serve(options, self, address)
             if FATAL[self._errno] then
                 break
             end
+        else
+            -- A socket that was shut down is readable for ever: without this nobody else would run.
+            fiber.yield()
         end
     end
     log.info('stopped')

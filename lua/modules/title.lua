@@ -38,7 +38,8 @@ function title.update(values)
     end
     for _, name in ipairs(FIELDS) do
         if values[name] ~= nil then
-            parts[name] = tostring(values[name])
+            local text = tostring(values[name])
+            parts[name] = text ~= '' and text or nil
         end
     end
     if not values.__defer_update then

@@ -18,7 +18,7 @@ local function parse(text)
     elseif type(text) ~= 'string' then
         error(("bad argument #2 to 'uri_parse' (cannot convert '%s' to 'const char *')"):format(c_type(text)))
     end
-    local packed = python.uri_parse(text)
+    local packed = python.uri_parse(text:match('^%Z*'))    -- a zero byte ends the text, as in C
     return packed and setmetatable(msgpack.decode(packed), nil)
 end
 

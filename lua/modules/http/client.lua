@@ -166,7 +166,7 @@ function methods.request(self, method, url, body, given)
     elseif type(given) ~= 'table' then
         error('fifth argument must be a table')
     end
-    local packed = msgpack.encode({method = tostring(method), url = tostring(url), options = options_of(given)})
+    local packed = msgpack.encode({method = c_text(method), url = c_text(url), options = options_of(given)})
     local statistics = self._statistics
     statistics.total_requests = statistics.total_requests + 1
     statistics.active_requests = statistics.active_requests + 1

@@ -96,9 +96,9 @@ local function load_lua(path)
     return chunk or problem
 end
 
-function package.loadlib(path, symbol)
+function package.loadlib(...)
     python.share_lua()
-    return raw_loadlib(path, symbol)
+    return raw_loadlib(...)
 end
 
 local function load_c(path, name)
@@ -178,7 +178,7 @@ local function check_name(name, level)
         error("bad argument #1 to '?' (string expected, got " .. (name == nil and 'no value' or type(name)) .. ')',
               level + 1)
     end
-    return name
+    return name:match('^%Z*')    -- a zero byte ends the name, as in C
 end
 
 function _G.require(name)

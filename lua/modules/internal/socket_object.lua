@@ -304,6 +304,7 @@ function methods.recvfrom(self, size, flags)
     end
     -- As in Tarantool, what is no number is 0.
     local count = size == nil and READ_SIZE or arguments.number(size) or 0
+    count = count == count and count or 0
     local data, from = python.socket_recvfrom(fd, integer(count, 'recvfrom'), number)
     if data == nil then
         return outcome(self, nil, nil, from)

@@ -104,7 +104,7 @@ end
 
 -- Returns the bounds of a part in a text of `length` bytes; negative ones count from the end.
 local function bounds(length, first, last)
-    first, last = first or 1, last or length
+    first, last = first == nil and 1 or first, last == nil and length or last
     if first < 0 then
         first = max(length + first + 1, 1)
     end
@@ -202,7 +202,11 @@ function string.rstrip(text, chars)
     return strip_right(text, check_strip('string.rstrip', text, chars))
 end
 
+-- As in Tarantool, nothing is asked of the characters if there is nothing to strip.
 function string.strip(text, chars)
+    if text == '' then
+        return text
+    end
     local class = check_strip('string.strip', text, chars)
     return strip_right(strip_left(text, class), class)
 end

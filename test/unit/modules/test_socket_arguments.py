@@ -1,0 +1,96 @@
+"""Sockets that get odd addresses, ports, flags and sizes, as in Tarantool 2.8.1."""
+
+from __future__ import annotations
+
+from .conftest import Lua
+
+SOCKET = "local socket, errno, fiber = require('socket'), require('errno'), require('fiber') "
+
+
+def test_addresses_that_do_not_fit(lua: Lua) -> None:
+    """The error tells what is wrong: the family, the length of a path, a host that is no address."""
+    source = (
+        SOCKET
+        + """
+        local found = {}
+        local function try(family, host, port)
+            local s = socket(family, 'SOCK_STREAM', 0)
+            s:bind(host, port)
+            found[#found + 1] = s:errno()
+            s:close()
+        end
+        try('AF_INET', '::1', 0)
+        try('AF_INET6', '127.0.0.1', 0)
+        try('AF_UNIX', '127.0.0.1', 0)
+        try('AF_UNIX', 'unix/', ('x'):rep(200))
+        try('AF_INET')
+        return found, errno.EAFNOSUPPORT, errno.EINVAL, errno.ENOBUFS
+    """
+    )
+    found, family, invalid, no_room = lua(source, directory=True)
+    assert found == [family, family, invalid, no_room, invalid]
+
+
+def test_ports_are_numbers_of_16_bits(lua: Lua) -> None:
+    """What begins with no number is port 0, and larger numbers lose their upper bits."""
+    source = (
+        SOCKET
+        + """
+        local s = socket('AF_INET', 'SOCK_STREAM', 'tcp')
+        local other = socket('AF_INET', 'SOCK_STREAM', 'tcp')
+        s:bind('127.0.0.1', 'http')
+        local port = s:name().port
+        s:listen()
+        return port > 0, other:sysconnect('127.0.0.1', port + 65536) or other:errno() == errno.EINPROGRESS,
+            select(2, socket.tcp_connect('127.0.0.1', -1)), select(2, socket.tcp_connect('127.0.0.1', '\\255'))
+    """
+    )
+    assert lua(source) == [
+        True,
+        True,
+        "getaddrinfo: Servname not supported for ai_socktype",
+        "getaddrinfo: Name or service not known",
+    ]
+
+
+def test_empty_reads(lua: Lua) -> None:
+    """Nothing is read for no bytes; an empty delimiter ends what has arrived, not what has not."""
+    source = (
+        SOCKET
+        + """
+        local l = socket.tcp_server('unix/', './p.sock', function(c) c:write('ab') fiber.sleep(1) end)
+        local s = socket.tcp_connect('unix/', './p.sock')
+        local found = {s:read(0, 'no number'), s:read('', 5), s:read(2, 5), s:read('', 0.01) == nil}
+        s:close()
+        l:close()
+        return found
+    """
+    )
+    assert lua(source, directory=True) == [["", "", "ab", True]]
+
+
+def test_flags_are_names(lua: Lua) -> None:
+    source = (
+        SOCKET
+        + """
+        local s = socket('AF_INET', 'SOCK_DGRAM', 'udp')
+        local received, number = s:recv(1, 'MSG_NONE'), s:errno()
+        return received == nil, number == errno.EINVAL, s:sendto('127.0.0.1', 9, 'x', 'MSG_NONE') == nil,
+            s:recv(1, {'MSG_PEEK', 'MSG_DONTWAIT'}) == nil and s:errno() == errno.EAGAIN
+    """
+    )
+    assert lua(source) == [True, True, True, True]
+
+
+def test_others_run_while_a_server_was_shut_down(lua: Lua) -> None:
+    """Its socket is readable for ever."""
+    source = (
+        SOCKET
+        + """
+        local l = socket.tcp_server('unix/', './p.sock', function() end)
+        l:shutdown('RW')
+        fiber.sleep(0.01)
+        return l:close()
+    """
+    )
+    assert lua(source, directory=True) == [True]
