@@ -206,7 +206,7 @@ def _decode_old_part(item: Any, nullable: tuple[int, ...]) -> PartDef:
     field_type = FieldType.by_name(type_name)
     if field_type is None:
         raise wrong("unknown field type")
-    return PartDef(fieldno=fieldno, type=field_type, is_nullable=fieldno in nullable)
+    return PartDef(fieldno=fieldno & 0xFFFFFFFF, type=field_type, is_nullable=fieldno in nullable)
 
 
 def _decode_part(item: Any, number: int) -> PartDef:
@@ -234,7 +234,7 @@ def _decode_part(item: Any, number: int) -> PartDef:
     except PathError:
         raise wrong("invalid path") from None
     return PartDef(
-        fieldno=options.get("field", 0),
+        fieldno=options.get("field", 0) & 0xFFFFFFFF,  # Tarantool takes the lower half
         type=field_type,
         is_nullable=is_nullable,
         collation_id=collation or None,

@@ -129,7 +129,7 @@ class SessionBinding(Binding):
 
     @exported("session_su_leave")
     def su_leave(self, number: int) -> None:
-        """Restore the effective user: that of the session if it was, even if the session has got another user meanwhile.
+        """Restore the effective user. If it was that of the session, it is the present one of the session.
 
         Fibers may leave in any order.
         """

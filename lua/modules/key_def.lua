@@ -68,8 +68,9 @@ local function part_of(given)
     return part
 end
 
-local function new(given)
-    if type(given) ~= 'table' then
+local function new(...)
+    local given = ...
+    if select('#', ...) ~= 1 or type(given) ~= 'table' then
         error(USAGE, 2)
     end
     local parts = {}

@@ -21,8 +21,8 @@ local function level_number(value)
     if type(value) == 'string' then
         return LEVELS[value]
     end
-    -- With NaN only fatal messages are written.
-    return value ~= value and 0 or math.max(0, math.min(value, LEVELS.debug))
+    -- With NaN, and with what is no 32-bit number, only fatal messages are written.
+    return value > -2 ^ 31 - 1 and value < 2 ^ 31 and math.max(0, math.min(value, LEVELS.debug)) or 0
 end
 
 local function expected(names)

@@ -95,11 +95,12 @@ local function unpack_number(kind, bytes)
 end
 
 local function unpack_values(...)
+    local format, bytes = ...
+    format = check_text(format, 1)
     if select('#', ...) < 2 then
         arguments.bad(2, 'string expected, got no value', 2)
     end
-    local format, bytes = ...
-    format, bytes = check_text(format, 1), check_text(bytes, 2)
+    bytes = check_text(bytes, 2)
     local result, position = {}, 1
     for i = 1, #format do
         local letter = format:sub(i, i)

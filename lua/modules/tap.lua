@@ -126,12 +126,14 @@ local function matches(got, pattern)
 end
 
 function methods.like(test, got, pattern, message, extra)
-    local result = report(test, matches(got, pattern), message, with_facts(extra, got, pattern), 1)
+    extra = with_facts(extra, got, pattern)
+    local result = report(test, matches(got, pattern), message, extra, 1)
     return result
 end
 
 function methods.unlike(test, got, pattern, message, extra)
-    local result = report(test, not matches(got, pattern), message, with_facts(extra, got, pattern), 1)
+    extra = with_facts(extra, got, pattern)
+    local result = report(test, not matches(got, pattern), message, extra, 1)
     return result
 end
 
@@ -238,7 +240,7 @@ end
 local function new_test(parent, name)
     return setmetatable({
         parent = parent, name = name, level = parent and parent.level + 1 or 0, total = 0, failed = 0, planned = 0,
-        trace = parent == nil or parent.trace, strict = parent ~= nil and parent.strict,
+        trace = parent == nil or parent.trace, strict = false,
     }, test_mt)
 end
 

@@ -87,7 +87,9 @@ local function step(state)
 end
 
 local function pairs_of(path)
-    if type(path) ~= 'string' then
+    if type(path) == 'number' then
+        path = tostring(path)
+    elseif type(path) ~= 'string' then
         error('Usage: parser.open(log_filename)')
     end
     local number = wait(python.xlog_open(path))

@@ -171,7 +171,7 @@ end
 
 local function check_strip(name, text, chars)
     check_string(text, 1, name, 3)
-    if chars == nil then
+    if chars == nil or text == '' then
         return BLANKS
     end
     check_string(chars, 2, name, 3)

@@ -36,7 +36,7 @@ local objects = {
     ['socket:'] = require('socket')('AF_INET', 'SOCK_STREAM', 'tcp'),
     ['test:'] = require('tap').test('probe'), ['buffer:'] = require('buffer').ibuf(),
     ['client:'] = require('http.client').new(),
-    ['handle:'] = require('popen').new{'true'}, ['source:'] = require('merger').new_table_source({}),
+    ['handle:'] = require('popen').new{'true'}, ['source:'] = require('merger').new_table_source(pairs({})),
     ['key_def:'] = require('key_def').new{{fieldno = 1, type = 'unsigned'}},
 }
 objects['swim:'] = require('swim').new{uuid = require('uuid').new(), uri = 0}
