@@ -105,11 +105,12 @@ end
 
 -- Compares for `is`. nil and box.NULL are equal unless the test is strict.
 local function same(test, got, expected)
-    return got == expected and (not test.strict or type(got) == type(expected))
+    return (not test.strict or type(got) == type(expected)) and got == expected
 end
 
 function methods.is(test, got, expected, message, extra)
-    local result = report(test, same(test, got, expected), message, with_facts(extra, got, expected), 1)
+    local is_same = same(test, got, expected)
+    local result = report(test, is_same, message, with_facts(extra, got, expected), 1)
     return result
 end
 
