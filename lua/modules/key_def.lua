@@ -50,9 +50,9 @@ local function part_of(given)
         error('attempt to index a ' .. type(given) .. ' value', 0)
     end
     local number = given.fieldno
-    if number == nil then
+    if type(number) == 'nil' then
         number = given.field
-        if number == nil then
+        if type(number) == 'nil' then
             wrong('fieldno or field must not be nil')
         end
     elseif given.field ~= nil then
@@ -74,8 +74,8 @@ local function new(...)
         error(USAGE, 2)
     end
     local parts = {}
-    for i, part in ipairs(given) do
-        parts[i] = part_of(part)
+    for i = 1, #given do
+        parts[i] = part_of(given[i])
     end
     if #parts == 0 then
         wrong('Key definition can only be constructed by using at least 1 key_part')
