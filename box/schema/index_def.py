@@ -228,7 +228,7 @@ def _decode_part(item: Any, number: int) -> PartDef:
         raise wrong("index part: conflicting nullability and nullable action properties")
     if options.get("sort_order", "asc") not in _SORT_ORDERS:
         raise wrong("index part: unknown sort order")
-    path = options.get("path") or None
+    path = options.get("path", "").partition("\0")[0] or None
     try:
         _steps(path)
     except PathError:

@@ -16,6 +16,8 @@ end
 local function call_cfg(cfg, count, overrides)
     if count == 1 then
         return cfg
+    elseif type(overrides) == 'string' then
+        return cfg -- it has no such fields
     elseif type(overrides) ~= 'table' then
         error(format('attempt to index a %s value', type(overrides)), 3)
     end
@@ -43,12 +45,13 @@ local function new()
         decode = function(...)
             local text, overrides = ...
             check_count(select('#', ...))
+            local options = call_cfg(cfg, select('#', ...), overrides)
             if type(text) == 'number' then
                 text = tostring(text)
             elseif type(text) ~= 'string' then
                 arguments.bad(1, 'string expected, got ' .. type(text), 2)
             end
-            local result = finish(pcall(decode, call_cfg(cfg, select('#', ...), overrides), text))
+            local result = finish(pcall(decode, options, text))
             return result
         end,
         new = new,

@@ -46,7 +46,7 @@ local function pack_number(kind, value)
     if kind.is_float then
         value = arguments.number(value) or 0
     end
-    local ok = type(value) == 'number' or type(value) == 'cdata'
+    local ok = type(value) == 'number' or type(value) == 'cdata' and value ~= nil
     if ok and not kind.is_float and type(value) == 'number' then
         ok = value % 1 == 0    -- neither a fraction nor NaN or infinite
     end

@@ -86,10 +86,12 @@ local function step(state)
     return row_of(state.rows[state.position])
 end
 
-local function pairs_of(path)
+local function pairs_of(...)
+    local path = ...
     if type(path) == 'number' then
         path = tostring(path)
-    elseif type(path) ~= 'string' then
+    end
+    if select('#', ...) ~= 1 or type(path) ~= 'string' then
         error('Usage: parser.open(log_filename)')
     end
     local number = wait(python.xlog_open(path))

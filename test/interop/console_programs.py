@@ -206,6 +206,7 @@ _UNLIKE: list[tuple[str, str]] = [
     (r"function: (?:builtin#\d+|0xN)", "function"),
     (r"\(no value\)|got (?:no value|nil)\b", "got nil"),  # LuaJIT 2.0 and 2.1 say one or the other
     (r"struct (?:lunabox_decimal|\d+)", "struct decimal"),
+    (r"- file: (?:builtin|box|/\S*/src)/\S+ line: \d+", "- a file of the server"),
     (r"peer_uuid: \S+", "peer_uuid: N"),
     (r"\bid: \d{3,}", "id: N"),  # numbers of fibers
     (r"console/unix/:\S*", "console"),

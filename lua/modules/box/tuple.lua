@@ -177,7 +177,7 @@ end
 -- Encodes update operations. A table is always an array here, whatever other keys it has.
 local function encode_operations(ops)
     local count = #ops
-    return encoder.encode_array(OPERATION_OPTIONS, {unpack(ops, 1, count)}, count)
+    return encoder.encode_array(OPERATION_OPTIONS, getmetatable(ops) and {unpack(ops, 1, count)} or ops, count)
 end
 
 local function updated(tuple, operation, ops)
