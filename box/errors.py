@@ -452,7 +452,12 @@ def note_place(error: BoxError) -> None:
 def client_error(code: int, *args: object) -> BoxError:
     """Return an error with the text of the table: `raise client_error(ErrorCode.NO_SUCH_SPACE, name)`."""
     template = ErrorCode(code).template
-    return BoxError(code, template % args if args else template)
+    return BoxError(code, template % tuple(map(_ended, args)) if args else template)
+
+
+def _ended(value: object) -> object:
+    """Return a text up to its first zero byte, where strings of C end; any other value as it is."""
+    return value.partition("\0")[0] if isinstance(value, str) and "\0" in value else value
 
 
 def illegal_params(message: str) -> BoxError:

@@ -11,6 +11,7 @@ the first required field that is missing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -22,7 +23,7 @@ from box.data.json_path import ANY_INDEX, Path, Step, path_text
 from box.data.keydef import KeyDef, PartDef
 from box.data.marks import FLOAT32
 from box.data.types import TYPE_SETS, FieldType, check_expression, checker, compiled_source, type_name_of
-from box.errors import ErrorCode, client_error
+from box.errors import BoxError, ErrorCode, client_error
 
 _LARGE: Final = 4096
 """The size in bytes from which tuples are decoded field by field; that costs as much as decoding some kilobytes at
@@ -273,6 +274,20 @@ class TupleFormat:
         Large tuples may come without the fields for which the format has no rule.
         """
         return _compile_validate_many(self._tree, bool(self.double_fields), self.validate)
+
+    def validate_naming(self, other: TupleFormat) -> Callable[[bytes], list[Any]]:
+        """Return a function that checks a tuple as `validate` does. Its errors show the field names of `other`."""
+        tree = copy(self._tree)
+        tree.fields = other.fields
+
+        def validate(raw: bytes) -> list[Any]:
+            try:
+                return self.validate(raw)
+            except BoxError:
+                tree.check(raw, unpack(raw))
+                raise
+
+        return validate
 
     def __repr__(self) -> str:
         return f"TupleFormat({', '.join(f'{self.field_text(n)} {x.type}' for n, x in enumerate(self._tree.nodes))})"

@@ -24,8 +24,10 @@ LETTERS = "F!ECWIVD"
 
 
 def log_level(value: int | str) -> int:
-    """Return the number of a level, given as a number or by name."""
+    """Return the number of a level, given as a number or by name. A number of more than 32 bits is the lowest level."""
     if not isinstance(value, str):
+        if value == value and not -(2**31) - 1 < value < 2**31:
+            return int(Level.FATAL)
         return int(min(max(value, 0), Level.DEBUG)) if value == value else int(Level.INFO)
     names = {level.name.lower(): int(level) for level in Level}
     if value not in names:

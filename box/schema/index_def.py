@@ -206,7 +206,7 @@ def _decode_old_part(item: Any, nullable: tuple[int, ...]) -> PartDef:
     field_type = FieldType.by_name(type_name)
     if field_type is None:
         raise wrong("unknown field type")
-    return PartDef(fieldno=fieldno, type=field_type, is_nullable=fieldno in nullable)
+    return PartDef(fieldno=fieldno & 0xFFFFFFFF, type=field_type, is_nullable=fieldno in nullable)
 
 
 def _decode_part(item: Any, number: int) -> PartDef:
@@ -228,13 +228,13 @@ def _decode_part(item: Any, number: int) -> PartDef:
         raise wrong("index part: conflicting nullability and nullable action properties")
     if options.get("sort_order", "asc") not in _SORT_ORDERS:
         raise wrong("index part: unknown sort order")
-    path = options.get("path") or None
+    path = options.get("path", "").partition("\0")[0] or None
     try:
         _steps(path)
     except PathError:
         raise wrong("invalid path") from None
     return PartDef(
-        fieldno=options.get("field", 0),
+        fieldno=options.get("field", 0) & 0xFFFFFFFF,  # Tarantool takes the lower half
         type=field_type,
         is_nullable=is_nullable,
         collation_id=collation or None,

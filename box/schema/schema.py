@@ -51,8 +51,8 @@ _SHOWN_NAME_MAX: Final = 64
 
 
 def _shown_name(name: str) -> str:
-    """Return the beginning of a name, up to a zero byte, as errors of Tarantool show it."""
-    data = name.encode("utf-8", "surrogateescape").partition(b"\0")[0]
+    """Return the beginning of a name, as errors of Tarantool show it."""
+    data = name.encode("utf-8", "surrogateescape")
     return data[:_SHOWN_NAME_MAX].decode("utf-8", "surrogateescape")
 
 

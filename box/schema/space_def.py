@@ -153,7 +153,7 @@ def _decode_field(item: Any, number: int, space_name: str, error_code: int) -> F
         raise wrong(f"field {number} name is not specified")
     if len(name.encode("utf-8", "surrogateescape")) > NAME_MAX:
         raise wrong(f"field {number} name is too long")
-    check_identifier(name)
+    check_identifier(name.partition("\0")[0])  # as in Tarantool, the rest of the name is not looked at
     type_name = options.get("type", "any")
     field_type = FieldType.by_name(type_name)
     if field_type is None:

@@ -7,7 +7,7 @@ tuples that the reader may see, `_session_settings` shows the settings of the re
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from box.schema.space import Space
     from box.session import Context
     from box.txn.lifecycle import TransactionManager
+    from box.txn.transaction import Transaction
 
 _ITERATOR_MAX: Final = 12
 """The number of iterator types; valid types are below it."""
@@ -65,7 +66,7 @@ class Reader:
         if not index.is_unique:
             raise client_error(ErrorCode.MORE_THAN_ONE_TUPLE)
         if ctx.txn is not None:
-            self.txns.use_engine(ctx.txn, space)
+            self._bind(ctx.txn, space, partial(index.key_def.parse, key))
         found = space.engine.find(ctx, space, index, key)
         self.counters[_SELECT] += 1
         return found
@@ -84,7 +85,7 @@ class Reader:
         if offset + limit > sys.maxsize:  # `islice` takes no greater numbers
             offset, limit = min(offset, sys.maxsize), max(0, min(limit, sys.maxsize - offset))
         if ctx.txn is not None:
-            self.txns.use_engine(ctx.txn, space)
+            self._bind(ctx.txn, space, partial(index.cursor, iterator, key))
         return space.engine.select(ctx, space, index, iterator, key, offset, limit)
 
     def page(
@@ -264,7 +265,7 @@ class Reader:
         """
         index = self._checked_index(ctx, space, iid, iterator)
         if ctx.txn is not None:
-            self.txns.use_engine(ctx.txn, space)
+            self._bind(ctx.txn, space, partial(index.cursor, iterator, key))
         return space.engine.count(ctx, space, index, iterator, key)
 
     def min(self, ctx: Context, space: Space, iid: int, key: list[Any]) -> bytes | None:
@@ -273,7 +274,7 @@ class Reader:
         Raises:
             UnsupportedError: UNSUPPORTED_INDEX_FEATURE, the index is not a TREE.
         """
-        index = self._ordered(ctx, space, iid, "min()")
+        index = self._ordered(ctx, space, iid, "min()", key)
         return space.engine.least(ctx, space, index, key)
 
     def max(self, ctx: Context, space: Space, iid: int, key: list[Any]) -> bytes | None:
@@ -282,7 +283,7 @@ class Reader:
         Raises:
             UnsupportedError: UNSUPPORTED_INDEX_FEATURE, the index is not a TREE.
         """
-        index = self._ordered(ctx, space, iid, "max()")
+        index = self._ordered(ctx, space, iid, "max()", key)
         return space.engine.greatest(ctx, space, index, key)
 
     def random(self, ctx: Context, space: Space, iid: int, seed: int) -> bytes | None:
@@ -322,15 +323,23 @@ class Reader:
             space.check_access(ctx.credentials, Privilege.R)
         return space.index(iid)
 
-    def _ordered(self, ctx: Context, space: Space, iid: int, feature: str) -> Index:
+    def _ordered(self, ctx: Context, space: Space, iid: int, feature: str, key: list[Any]) -> Index:
         """Check read access, and return an index that must be a TREE."""
         space.check_access(ctx.credentials, Privilege.R)
         index = space.index(iid)
         if index.definition.type.upper() != "TREE":
             raise index.unsupported_feature(feature)
         if ctx.txn is not None:
-            self.txns.use_engine(ctx.txn, space)
+            self._bind(ctx.txn, space, partial(index.key_def.parse, key, False))
         return index
+
+    def _bind(self, txn: Transaction, space: Space, check_key: Callable[[], object]) -> None:
+        """Bind a transaction to the engine of a space that it reads. Its first read checks the key before, because a
+        read with a wrong key leaves it unbound: a wait does not undo it then.
+        """
+        if txn.engine is None and space.engine.is_transactional:
+            check_key()
+        self.txns.use_engine(txn, space)
 
     def _open(self, ctx: Context, space: Space, index: Index) -> Index | None:
         """Bind the open transaction to the engine. Returns the index that holds the tuples (for a view, that of its
@@ -343,5 +352,5 @@ class Reader:
     def _rows(self, ctx: Context, space: Space, index: Index, iterator: int, key: list[Any]) -> Iterator[bytes]:
         """Return an iterator over the tuples that the reader may see."""
         if ctx.txn is not None:
-            self.txns.use_engine(ctx.txn, space)
+            self._bind(ctx.txn, space, partial(index.cursor, iterator, key))
         return space.engine.rows(ctx, space, index, iterator, key)

@@ -55,12 +55,13 @@ local function new()
         decode = function(...)
             local text, overrides = ...
             check_count(select('#', ...))
+            local options = call_cfg(cfg, select('#', ...), overrides)
             if type(text) == 'number' then
                 text = tostring(text)
             elseif type(text) ~= 'string' then
                 arguments.bad(1, 'string expected, got ' .. type(text), 2)
             end
-            local result = finish(pcall(decode, call_cfg(cfg, select('#', ...), overrides), text))
+            local result = finish(pcall(decode, options, text))
             return result
         end,
         new = new,

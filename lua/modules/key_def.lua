@@ -50,9 +50,9 @@ local function part_of(given)
         error('attempt to index a ' .. type(given) .. ' value', 0)
     end
     local number = given.fieldno
-    if number == nil then
+    if type(number) == 'nil' then
         number = given.field
-        if number == nil then
+        if type(number) == 'nil' then
             wrong('fieldno or field must not be nil')
         end
     elseif given.field ~= nil then

@@ -105,11 +105,12 @@ end
 
 -- Compares for `is`. nil and box.NULL are equal unless the test is strict.
 local function same(test, got, expected)
-    return got == expected and (not test.strict or type(got) == type(expected))
+    return (not test.strict or type(got) == type(expected)) and got == expected
 end
 
 function methods.is(test, got, expected, message, extra)
-    local result = report(test, same(test, got, expected), message, with_facts(extra, got, expected), 1)
+    local is_same = same(test, got, expected)
+    local result = report(test, is_same, message, with_facts(extra, got, expected), 1)
     return result
 end
 
@@ -126,12 +127,14 @@ local function matches(got, pattern)
 end
 
 function methods.like(test, got, pattern, message, extra)
-    local result = report(test, matches(got, pattern), message, with_facts(extra, got, pattern), 1)
+    extra = with_facts(extra, got, pattern)
+    local result = report(test, matches(got, pattern), message, extra, 1)
     return result
 end
 
 function methods.unlike(test, got, pattern, message, extra)
-    local result = report(test, not matches(got, pattern), message, with_facts(extra, got, pattern), 1)
+    extra = with_facts(extra, got, pattern)
+    local result = report(test, not matches(got, pattern), message, extra, 1)
     return result
 end
 
@@ -238,7 +241,7 @@ end
 local function new_test(parent, name)
     return setmetatable({
         parent = parent, name = name, level = parent and parent.level + 1 or 0, total = 0, failed = 0, planned = 0,
-        trace = parent == nil or parent.trace, strict = parent ~= nil and parent.strict,
+        trace = parent == nil or parent.trace, strict = false,
     }, test_mt)
 end
 

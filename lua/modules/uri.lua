@@ -30,6 +30,8 @@ local function format(uri, write_password)
         local part = uri[name]
         if part ~= nil and type(part) ~= 'string' then
             error(("cannot convert '%s' to 'const char *'"):format(c_type(part)))
+        elseif part == nil and part then
+            error("bad argument #1 to 'len' (string expected, got cdata)") -- box.NULL is no missing part
         end
         texts[name] = part
     end

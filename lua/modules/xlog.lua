@@ -88,6 +88,9 @@ end
 
 local function pairs_of(...)
     local path = ...
+    if type(path) == 'number' then
+        path = tostring(path)
+    end
     if select('#', ...) ~= 1 or type(path) ~= 'string' then
         error('Usage: parser.open(log_filename)')
     end

@@ -33,7 +33,7 @@ _PATH_LIMIT = 90
 
 _SCRIPT = """
 box.cfg{
-    log = 'node.log', memtx_memory = 100 * 1024 * 1024, wal_mode = 'none', checkpoint_interval = 0,
+    log = 'node.log', memtx_memory = 400 * 1024 * 1024, wal_mode = 'none', checkpoint_interval = 0,
     listen = 'unix/:./iproto.sock', memtx_use_mvcc_engine = os.getenv('USE_MVCC') == '1',
 }
 known_names = {}
@@ -206,6 +206,8 @@ _UNLIKE: list[tuple[str, str]] = [
     (r"function: (?:builtin#\d+|0xN)", "function"),
     (r"\(no value\)|got (?:no value|nil)\b", "got nil"),  # LuaJIT 2.0 and 2.1 say one or the other
     (r"struct (?:lunabox_decimal|\d+)", "struct decimal"),
+    (r"- file: (?:builtin|box|/\S*/src)/\S+ line: \d+", "- a file of the server"),
+    (r"peer_uuid: \S+", "peer_uuid: N"),
     (r"\bid: \d{3,}", "id: N"),  # numbers of fibers
     (r"console/unix/:\S*", "console"),
     (r"/\S*/lb\w+/n\b", "/cwd"),  # the directory of the node

@@ -10,7 +10,6 @@ from box.schema.access import (
     ALL_PRIVILEGES,
     EMPTY_PASSWORD,
     HASH_SIZE,
-    UNIVERSE,
     Credentials,
     ObjectKey,
     Privilege,
@@ -252,7 +251,7 @@ def _set_grant(schema: Schema, grantee: User, key: ObjectKey, grant: Grant | Non
     whether the grantee has it.
     """
     mask = grant.mask if grant is not None else 0
-    if grantee.uid == UserId.ADMIN and key == UNIVERSE and mask != ALL_PRIVILEGES:
+    if grantee.uid == UserId.ADMIN and key[0] == "universe" and mask != ALL_PRIVILEGES:
         if not is_older(schema, ALL_OF_ADMIN):
             raise client_error(ErrorCode.GRANT, "can't revoke universe from the admin user")
         mask = ALL_PRIVILEGES  # the old row names only the three privileges of its time; the upgrade writes all

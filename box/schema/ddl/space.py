@@ -171,7 +171,8 @@ def _alter_space(
 
     adds_rules = is_own and definition.rules.adds_to(space.rules)
     if needs_check(txn, space, new_format, adds_rules=adds_rules):
-        test = rule_check(schema, definition, new_format) if adds_rules else new_format.validate
+        # Tarantool's fields get their new names after the check.
+        test = rule_check(schema, definition, new_format) if adds_rules else new_format.validate_naming(space.format)
         return deferred(schema, space, FormatCheck(test), "ERRINJ_CHECK_FORMAT_DELAY", finish)
     finish()
     return None

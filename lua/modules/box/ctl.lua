@@ -8,19 +8,24 @@ local python = require('internal.python')
 
 local ctl = {}
 
-local function check_timeout(timeout)
-    if timeout ~= nil and type(timeout) ~= 'number' then
-        arguments.bad(1, arguments.expected('number', timeout), 3)
+-- Returns the first argument as a number, nil if there is none. `level` is that of the caller, as for error().
+local function optional_number(level, ...)
+    if select('#', ...) == 0 then
+        return nil
     end
-    return timeout
+    local number = arguments.number((...))
+    if number == nil then
+        arguments.bad(1, arguments.expected('number', (...)), level + 1)
+    end
+    return number
 end
 
-function ctl.wait_ro(timeout)
-    finish.nothing(python.ctl_wait_ro(check_timeout(timeout)))
+function ctl.wait_ro(...)
+    finish.nothing(python.ctl_wait_ro(optional_number(2, ...)))
 end
 
-function ctl.wait_rw(timeout)
-    finish.nothing(python.ctl_wait_rw(check_timeout(timeout)))
+function ctl.wait_rw(...)
+    finish.nothing(python.ctl_wait_rw(optional_number(2, ...)))
 end
 
 function ctl.promote()
@@ -86,10 +91,9 @@ end
 
 M.backup = {}
 
-function M.backup.start(checkpoint)
-    if type(checkpoint) ~= 'nil' and type(checkpoint) ~= 'number' then
-        arguments.bad(1, arguments.expected('number', checkpoint), 2)
-    elseif checkpoint ~= nil and not (checkpoint >= 0 and checkpoint < 2 ^ 31) then
+function M.backup.start(...)
+    local checkpoint = optional_number(2, ...)
+    if checkpoint ~= nil and not (checkpoint >= 0 and checkpoint < 2 ^ 31) then
         error('invalid checkpoint index', 2)
     end
     return finish.value(python.backup_start(checkpoint or 0))

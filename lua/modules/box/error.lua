@@ -38,7 +38,7 @@ local function last()
     if bytes == nil then
         return nil
     elseif bytes ~= last_bytes then
-        last_bytes, last_error = bytes, errors.decode(bytes)
+        last_bytes, last_error = bytes, bytes == errors.decoded_bytes and errors.decoded or errors.decode(bytes)
     end
     return last_error
 end

@@ -40,7 +40,7 @@ local function encode_key(key)
         return EMPTY_KEY
     elseif type(key) == 'table' then
         local count = #key
-        return encode_array(READ_OPTIONS, {unpack(key, 1, count)}, count)
+        return encode_array(READ_OPTIONS, getmetatable(key) and {unpack(key, 1, count)} or key, count)
     elseif is_tuple(key) then
         return tuple_raw(key)
     end

@@ -20,8 +20,8 @@ local ALWAYS = {
 local LATER = {'broadcast', 'iproto', 'txn_id', 'txn_isolation_level', 'watch'}
 local later = {}
 
--- The fibers of a configured instance of Tarantool that wait with a timer, and those of the feedback daemon among them.
-local DAEMONS, FEEDBACK = 13, 2
+-- The number of fibers of a configured instance of Tarantool that wait with a timer.
+local DAEMONS = 13
 
 local closed = {}
 local is_configured = false
@@ -217,7 +217,7 @@ local function configure_first(packed, options)
     show_log_options(box.cfg)
     number_fibers()
     show_title(box.cfg)
-    scheduler.daemon_timers = scheduler.daemon_timers + (box.cfg.feedback_enabled and DAEMONS or DAEMONS - FEEDBACK)
+    scheduler.daemon_timers = scheduler.daemon_timers + DAEMONS
 end
 
 -- Applies options. After a wrong option or a failed start `box` is as before. A join that was undone starts again.

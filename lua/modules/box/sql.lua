@@ -144,7 +144,8 @@ end
 function M.execute(...)
     local statement, params = ...
     local count = select('#', ...)
-    if count < 1 or count > 2 then
+    local kind = type(statement)
+    if count < 1 or count > 2 or kind ~= 'string' and kind ~= 'number' then
         error(EXECUTE_USAGE, 0)
     end
     if type(box.cfg) == 'function' then
@@ -153,12 +154,10 @@ function M.execute(...)
     if count == 2 and type(params) ~= 'table' then
         error('Second argument must be a table', 0)
     end
-    if type(statement) == 'string' then
+    if kind == 'string' then
         return run(python.sql_execute, statement, params)
-    elseif type(statement) == 'number' then
-        return run(python.sql_execute_prepared, checked_id(statement), params)
     end
-    error(EXECUTE_USAGE, 0)
+    return run(python.sql_execute_prepared, checked_id(statement), params)
 end
 
 function M.unprepare(...)
@@ -194,7 +193,8 @@ end
 
 function M.prepare(...)
     local statement = ...
-    if select('#', ...) ~= 1 or not (type(statement) == 'string' or type(statement) == 'number') then
+    local count = select('#', ...)
+    if count < 1 or count > 2 or not (type(statement) == 'string' or type(statement) == 'number') then
         error('Usage: box.prepare(sqlstring)', 0)
     end
     local ok, result = pcall(function(text)

@@ -1,5 +1,6 @@
 -- box.tuple: constructors and the methods of tuples.
 
+local arguments = require('internal.arguments')
 local decoder = require('internal.msgpack_decode')
 local encoder = require('internal.msgpack_encode')
 local finish = require('box.finish')
@@ -176,13 +177,19 @@ end
 -- Encodes update operations. A table is always an array here, whatever other keys it has.
 local function encode_operations(ops)
     local count = #ops
-    return encoder.encode_array(OPERATION_OPTIONS, {unpack(ops, 1, count)}, count)
+    return encoder.encode_array(OPERATION_OPTIONS, getmetatable(ops) and {unpack(ops, 1, count)} or ops, count)
 end
 
 local function updated(tuple, operation, ops)
     local format = tuples.format_of(tuple)
     local call = operation == 'update' and python.tuple_update or python.tuple_upsert
     return finish.tuple(format, call(tuple_raw(tuple), encode_operations(ops), format))
+end
+
+-- Returns the whole part of a number, 0 for any other value.
+local function whole(value)
+    local number = arguments.number(value) or 0
+    return number - math.fmod(number, 1)
 end
 
 -- Returns a tuple in which the values replace `length` fields at `offset`. It has no format.
@@ -192,7 +199,7 @@ function methods.transform(tuple, ...)
     if argument_count < 2 then
         error('tuple.transform(): bad arguments', 2)
     end
-    local offset, length = tonumber((...)) or 0, tonumber((select(2, ...))) or 0
+    local offset, length = whole((...)), whole((select(2, ...)))
     local count = #tuple
     if offset == 0 or -offset > count then
         error('tuple.transform(): offset is out of bound', 2)

@@ -79,7 +79,10 @@ end
 M.commit = ending(python.txn_commit)
 M.rollback = ending(python.txn_rollback)
 
-function M.is_in_txn()
+function M.is_in_txn(...)
+    if select('#', ...) > 0 then
+        error('wrong number of arguments for function call', 2)
+    end
     return txn_id() ~= 0 or triggers.are_running()
 end
 

@@ -237,9 +237,10 @@ local function from_list(list)
     })
 end
 
--- Decodes an error from Python.
+-- Decodes an error from Python. box.error.last() finds the last one here, so that it is the same object.
 function M.decode(bytes)
-    return (from_list((msgpack.decode(bytes))))
+    M.decoded_bytes, M.decoded = bytes, (from_list((msgpack.decode(bytes))))
+    return M.decoded
 end
 
 function M.raise(bytes)

@@ -43,12 +43,12 @@ local function check_split(text, separator, limit)
     if separator ~= nil then
         check_string(separator, 2, 'string.split', 3)
     end
+    if limit ~= nil and (type(limit) ~= 'number' or limit < 0) then
+        bad_argument(3, 'string.split', 'positive integer', type(limit), 3)
+    end
     if separator and #separator == 0 then
         -- The place is that of the caller's caller, as in Tarantool.
         error("bad argument #2 to 'string.split' (non-empty string expected, got empty string)", 4)
-    end
-    if limit ~= nil and (type(limit) ~= 'number' or limit < 0) then
-        bad_argument(3, 'string.split', 'positive integer', type(limit), 3)
     end
 end
 
@@ -171,7 +171,7 @@ end
 
 local function check_strip(name, text, chars)
     check_string(text, 1, name, 3)
-    if chars == nil then
+    if chars == nil or text == '' then
         return BLANKS
     end
     check_string(chars, 2, name, 3)

@@ -72,7 +72,7 @@ local function order_of(before, started, count, now)
 end
 
 -- Orders for up to KEPT strands while no timer is started, by `before * STEP + count`. Most rounds need one of few.
-local KEPT, STEP, MOST = 64, 1000, 100
+local KEPT, STEP, MOST = 1000, 10000, 100
 local kept, kept_count = {}, 0
 
 return function(before, started, count, now)

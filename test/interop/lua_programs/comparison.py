@@ -27,7 +27,7 @@ class Comparison:
 
 
 def compare(kind: str, seeds: range, ours: ConsoleNode, theirs: ConsoleNode) -> Comparison:
-    """Run the programs of a class on both nodes; what makes Tarantool crash is not compared."""
+    """Run the programs of a class on both nodes; what makes Tarantool crash or hang is not compared."""
     result = Comparison()
     for seed in seeds:
         statements = program(kind, seed)
@@ -35,7 +35,7 @@ def compare(kind: str, seeds: range, ours: ConsoleNode, theirs: ConsoleNode) -> 
         if LOST in (here[-1], there[-1]) or CRASHED in (here[-1], there[-1]):
             ours.stop()
             theirs.stop()  # so that later programs find both in the same state
-        if there[-1] == CRASHED:
+        if there[-1] in (CRASHED, LOST):
             statements = statements[: len(there) - 1]
         result.count += len(statements) - len(MODULES)
         unlike = [number for number in range(len(statements)) if _reply(here, number) != _reply(there, number)]

@@ -29,7 +29,7 @@ _RULES: Rules = {
         *["testcancel", "yield", "set_joinable", "cond", "channel", "nope"],
     ],
     "channel": ["put", "get", "close", "count", "size", "is_empty", "is_full", "has_readers", "has_writers"],
-    "fiber": ["f", "fiber.self()", "fiber.find(f:id())", "<value>"],
+    "fiber": ["f", "g", "fiber.find(f:id())", "<value>"],
     "step": [
         "f = <made> f:set_joinable(true) return f:status()",
         "<joined>",

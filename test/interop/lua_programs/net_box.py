@@ -17,7 +17,7 @@ _RULES: Rules = {
             "password = <value>",
         ],
         *["wait_connected = false", "wait_connected = <value>", "reconnect_after = <value>", "call_16 = <value>"],
-        *["connect_timeout = <value>", "console = <value>", "nope = 1", "required_protocol_version = 1"],
+        *["console = <value>", "nope = 1", "required_protocol_version = 1"],
     ],
     "timeout": ["1", "0", "-1", "1e-9", "<value>"],
     "request": [
@@ -78,8 +78,6 @@ _RULES: Rules = {
         "result()",
         "wait_result(<timeout>)",
         "discard()",
-        "pairs()",
-        "pairs(<timeout>)",
         "wait_result(<args>)",
     ],
     "field": [
@@ -141,7 +139,7 @@ _RULES: Rules = {
         "b = require('buffer').ibuf() return c:call(<called>, <list>, {buffer = b, skip_header = <boolean>}) > 0",
     ],
     "own": [_ADDRESS],
-    "entry": ["connect", "new", "wrap", "nope"],
+    "entry": ["connect", "new", "nope"],
     "sql": ["'SELECT 1'", "'SELECT ?, ?'", "'VALUES (1, NULL)'", "'nope'", "''", "<value>"],
 }
 

@@ -26,7 +26,7 @@ _RULES: Rules = {
         "try(s.create_index, s, 'sk', {parts = {2, 'scalar'}, unique = <boolean>})",
         "try(s.format, s, {{'a', 'unsigned'}, {'b', 'any'}})",
         "try(box.schema.user.create, 'n<small>')",
-        "try(s.drop, s)",
+        "try(u.drop, u)",
         "try(s.rename, s, 't<small>')",
     ],
     "control": [

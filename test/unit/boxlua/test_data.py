@@ -181,6 +181,9 @@ def test_a_switch_of_fibers_dooms_a_transaction(run: Run) -> None:
         await box(CREATE + "s:insert{1, 'a'}")
         message = await box.fails("box.begin() s:replace{1, 'b'} require('fiber').yield() box.commit()")
         assert message == "Transaction has been aborted by a fiber yield"
+        # A read with a wrong key is none.
+        for read in ("s.get, s", "s.select, s", "s.count, s", "s.index.pk.min, s.index.pk"):
+            await box(f"box.begin() pcall({read}, 'wrong') require('fiber').yield() box.commit()")
         assert await box("return s:get(1), box.is_in_txn()") == [[1, "a"], False]
 
     run(body)

@@ -211,6 +211,70 @@ def test_acting_as_another_user(run: Run) -> None:
         await box("pcall(box.session.su, 'joe', s.get, s, 1)")
         assert await box("return seen") == ["Read", "space", "a"]
         assert await box.fails("box.session.su('nobody')") == "User 'nobody' is not found"
+        assert await box.fails("box.session.su(string.rep('n', 65))") == f"User '{'n' * 64}' is not found"
+        assert await box.fails("box.session.su('a\\0b')") == "User 'a' is not found"
+        assert await box.fails("box.session.su('joe', s.format, s, {})") == (
+            "Write access to space '_space' is denied for user 'joe'"
+        )
+
+    run(body)
+
+
+def test_a_session_that_gets_another_user_while_it_acts_as_one(run: Run) -> None:
+    """The effective user is that of the session afterwards, which may be new."""
+
+    async def body(box: Box) -> None:
+        await box("box.schema.user.create('joe') box.schema.user.create('ann')")
+        await box("box.session.su('joe', function() box.session.su('ann') end)")
+        assert await box("return box.session.user(), box.session.effective_user()") == ["ann", "ann"]
+
+    run(body)
+
+
+def test_checks_of_grants(run: Run) -> None:
+    """Type and privilege come before the options, and the options keep the grantor."""
+
+    async def body(box: Box) -> None:
+        await box("box.schema.user.create('joe') grant, revoke = box.schema.user.grant, box.schema.user.revoke")
+        assert await box.fails("grant('joe', 'read', 'nope', 'a', 'text')") == "Unknown object type 'nope'"
+        assert "index local 'options' (a string value)" in await box.fails(
+            "grant('joe', 'read', 'universe', '', 'text')"
+        )
+        assert await box.fails("revoke('joe', 'read', 'universe', '', 'text')") == (
+            "User 'joe' does not have read access on universe ''"
+        )
+        assert await box("o = {} grant('joe', 'read', 'universe', '', o) return o") == {"grantor": 1}
+        part_type = "Supplied key type of part 0 does not match index part type: expected unsigned"
+        assert await box.fails("grant('joe', box.NULL)") == part_type
+        assert "the user or the role is a system" in await box.fails("box.schema.user.drop('admin', box.NULL)")
+        assert await box.fails("box.schema.role.grant('public', 8)") == "Role '8' is not found"
+        assert await box.fails("box.space._priv:insert{1, 1, 'universe', 1, 7}") == (
+            "Incorrect grant arguments: can't revoke universe from the admin user"
+        )
+
+    run(body)
+
+
+def test_numbers_of_fields_and_names_are_cut_as_in_c(run: Run) -> None:
+    """A field number has 32 bits, a name ends with its first zero byte where it is checked or shown."""
+
+    async def body(box: Box) -> None:
+        await box("s = box.schema.space.create('a', {format = {{'n\\0x', 'any'}}})")
+        assert await box("return s:create_index('pk', {parts = {2^32 + 2, 'unsigned'}}).parts[1].fieldno") == 2
+        assert await box.fails("s:create_index(string.rep('\\0', 70000))") == (
+            "Can't create or modify index '' in space 'a': index name is too long"
+        )
+
+    run(body)
+
+
+def test_a_format_that_a_tuple_does_not_fit_names_the_fields_as_before(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box("s = box.schema.space.create('a') s:create_index('pk') s:insert{1}")
+        text = "Tuple field %s required by space format is missing"
+        assert await box.fails("s:format{{'a', 'unsigned'}, {'new', 'any'}}") == text % "2"
+        await box("s:format{{'a', 'unsigned'}, {'old', 'any', is_nullable = true}}")
+        assert await box.fails("s:format{{'a', 'unsigned'}, {'new', 'any'}}") == text % "2 (old)"
 
     run(body)
 

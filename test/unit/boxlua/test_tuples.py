@@ -64,6 +64,22 @@ def test_paths_and_maps_of_tuples(run: Run) -> None:
     run(body)
 
 
+def test_operations_of_a_tuple_are_encoded_by_msgpackffi(run: Run) -> None:
+    """A table with holes is a map there, and a number of more than 64 bits becomes 0."""
+
+    async def body(box: Box) -> None:
+        await box("t = box.tuple.new{1, 2}")
+        assert await box("return t:update{{'=', 2, {1, nil, 3}}}") == [1, {1: 1, 3: 3}]
+        assert await box("return t:update{{'=', 2, 2^65}, {'=', 3, -2^64}}") == [1, 0, -(2**63)]
+        assert await box.fails("t:update{{nil, 2, 1}}") == (
+            "Illegal parameters, update operation must be an array {op,..}"
+        )
+        assert await box("return t:transform(1, 5LL, 'x')") == ["x", 1, 2]
+        assert await box("return t:transform(1, 1.5, 'x')") == ["x", 2]
+
+    run(body)
+
+
 def test_tuples_are_equal_if_they_are_the_same(run: Run) -> None:
     """Copies of the same stored tuple are equal; two new tuples differ even if their contents are equal."""
 

@@ -181,6 +181,9 @@ TEXTS = {
     "fiber.testcancel(fiber.self())": HERE + "fiber.testcancel(): bad arguments",
     "pickle.pack('A', print)": HERE + "unsupported Lua type 'function'",
     "key_def.new{box.NULL}": "'void *' has no member named 'fieldno'",
+    "pickle.pack('q', box.NULL)": HERE + "pickle.pack: expected 64-bit int",
+    "uri.format({host = box.NULL})": "builtin/uri.lua: bad argument #1 to 'len' (string expected, got cdata)",
+    "json.decode(false, false)": HERE + "attempt to index a boolean value",
     "msgpackffi.on_encode('', print)": (
         "builtin/msgpackffi.lua: Usage: on_encode(ffi.typeof('mytype'), function(buf, obj)"
     ),

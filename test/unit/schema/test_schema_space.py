@@ -156,7 +156,7 @@ def test_new_format_is_checked_against_the_data(dictionary: Dictionary) -> None:
     text = "Can not perform space format check in a multi-statement transaction"
     assert dictionary.error(dictionary.replace, SpaceId.SPACE, *row, strict) == text
     dictionary.commit()
-    text = "Tuple field 2 (b) type does not match one required by operation: expected unsigned, got string"
+    text = "Tuple field 2 type does not match one required by operation: expected unsigned, got string"
     assert dictionary.error(dictionary.replace, SpaceId.SPACE, *row, strict) == text
     dictionary.replace(SpaceId.SPACE, *row, fitting)
     assert space.format.field_no("b") == 1

@@ -73,7 +73,7 @@ end
 
 -- Returns the _func tuple of a name or an id. nil is an empty key, which the view refuses.
 local function look_up(name_or_id)
-    return name_or_id == nil and box.space._vfunc:get{} or catalog.func(name_or_id)
+    return type(name_or_id) == 'nil' and box.space._vfunc:get{} or catalog.func(name_or_id)
 end
 
 function M.drop(name_or_id, options)

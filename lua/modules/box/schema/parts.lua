@@ -68,6 +68,7 @@ end
 
 -- Returns the zero-based field number and the relative JSON path of a one-based number, a name or a full JSON path.
 function M.resolve_field(format, field, what)
+    assert(type(field) == 'number' or type(field) == 'string')
     local number, path = field, nil
     if type(field) == 'string' then
         number, path = split_path(format, field)

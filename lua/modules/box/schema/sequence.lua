@@ -87,27 +87,39 @@ end
 
 local methods = {}
 
+-- Returns the number of a sequence; raises the error of Tarantool's C functions for anything else.
+local function checked(id)
+    if type(id) ~= 'number' then
+        error(("bad argument #1 to '?' (number expected, got %s)"):format(type(id)), 0)
+    end
+    return id
+end
+
 function methods.next(self)
-    return finish.value(python.sequence_next(self.id))
+    return finish.value(python.sequence_next(checked(self.id)))
 end
 
 -- Returns the last value, always as a 64-bit integer.
 function methods.current(self)
+    if type(self.id) ~= 'number' then
+        error(("bad argument #1 to 'box_sequence_current' (cannot convert '%s' to 'unsigned int')"):format(type(self.id)))
+    end
     return ffi.cast('int64_t', finish.value(python.sequence_current(self.id)))
 end
 
 -- Sets the last value. A double becomes an integer as C converts it: towards zero, and INT64_MIN if it is too large.
 function methods.set(self, value)
+    local id = checked(self.id)
     -- Of a text only the digits at its beginning count.
     local number = tonumber64(type(value) == 'string' and value:match('^%s*[+-]?%d+') or value)
     if number == nil then
         error('expected int64_t as 2 argument', 0)
     end
-    return finish.value(python.sequence_set(self.id, finish.encode(ffi.cast('int64_t', number))))
+    return finish.value(python.sequence_set(id, finish.encode(ffi.cast('int64_t', number))))
 end
 
 function methods.reset(self)
-    return finish.value(python.sequence_reset(self.id))
+    return finish.value(python.sequence_reset(checked(self.id)))
 end
 
 function methods.alter(self, opts)

@@ -52,19 +52,23 @@ local function encode_tuple(value)
     if raw then
         return checked_array(raw)
     elseif type(value) ~= 'table' and not tuples.is(value) then
+        encode(value) -- raises for what cannot be encoded
         box.error(box.error.TUPLE_NOT_ARRAY)
     end
     return msgpack.encode_tuple(value)
 end
 
--- Encodes a key: a table, a tuple, a single value or nil.
+-- Encodes a key: a table, a tuple, a single value or nil. A table that is a map is a single value.
 local function encode_key(key)
     if key == nil then
         return '\x90'
-    elseif type(key) == 'table' or tuples.is(key) or raw_of(key) then
+    elseif tuples.is(key) or raw_of(key) then
         return encode_tuple(key)
     end
-    return '\x91' .. encode(key)
+    local raw = encode(key)
+    local first = raw:byte()
+    local is_array = type(key) == 'table' and (first >= 0x90 and first <= 0x9f or first == 0xdc or first == 0xdd)
+    return is_array and raw or '\x91' .. raw
 end
 
 local bodies = {}

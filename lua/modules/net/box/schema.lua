@@ -82,8 +82,8 @@ local function is_empty(key)
     return key == nil or (type(key) == 'table' and #key == 0)
 end
 
-local function refuse_buffer(options, name)
-    if options and options.buffer then
+local function refuse_buffer(opts, name)
+    if opts and opts.buffer then
         error(("index:%s() doesn't support `buffer` argument"):format(name), 0)
     end
 end
@@ -129,7 +129,10 @@ function M.index_metatable(remote)
         local iterator = iterator_type.resolve(options, is_empty(key))
         local offset = tonumber(options and options.offset) or 0
         local limit = tonumber(options and options.limit) or NO_LIMIT
-        local after, fetches = options and options.after, options and options.fetch_pos
+        local after, fetches
+        if options then
+            after, fetches = options.after, options.fetch_pos
+        end
         if after ~= nil or fetches ~= nil then
             return select_page(index, options, iterator, offset, limit, key, after, fetches)
         end

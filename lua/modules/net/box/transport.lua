@@ -124,7 +124,7 @@ local function resolvable(host, port)
     host, port = c_text(host), c_text(port)
     if host == 'unix/' then
         return host, port or ''
-    elseif port and not port:find('^%w[%w-]*$') and port ~= '' or port and port:find('^%d+%a') then
+    elseif port and port ~= '' and not port:find('^%d+$') and not port:find('^%a[%a-]*$') then
         refuse(UNKNOWN_SERVICE)
     elseif host == nil and port == nil or host and not host:find('^[%w.:%%_-]+$') then
         refuse(UNKNOWN_NAME)
