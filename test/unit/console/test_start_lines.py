@@ -151,7 +151,9 @@ def test_errors_of_triggers(tmp_path: Path) -> None:
 
 
 def test_an_error_before_the_start_does_not_stop_it(tmp_path: Path) -> None:
-    source = "box.ctl.on_schema_init(function() error('in init') end) box.cfg{log = 'l'} print(box.info.status) os.exit()"
+    source = (
+        "box.ctl.on_schema_init(function() error('in init') end) box.cfg{log = 'l'} print(box.info.status) os.exit()"
+    )
     outcome = run(tmp_path, script(tmp_path, source))
     assert (outcome.stdout, outcome.stderr) == ("running\n", "LuajitError: script.lua:1: in init\n")
 
