@@ -151,14 +151,17 @@ def test_errors_of_triggers(tmp_path: Path) -> None:
 
 
 def test_an_error_before_the_start_does_not_stop_it(tmp_path: Path) -> None:
-    source = "box.ctl.on_schema_init(function() error('in init') end) box.cfg{log = 'l'} print(box.info.status) os.exit()"
+    source = (
+        "box.ctl.on_schema_init(function() error('in init') end) box.cfg{log = 'l'} print(box.info.status) os.exit()"
+    )
     outcome = run(tmp_path, script(tmp_path, source))
     assert (outcome.stdout, outcome.stderr) == ("running\n", "LuajitError: script.lua:1: in init\n")
 
 
 def test_an_exit_in_a_fiber_begins_no_loop(tmp_path: Path) -> None:
-    outcome = run(tmp_path, "-e", "require('fiber').create(function() os.exit(5) end) print('main')")
-    assert (outcome.returncode, outcome.stdout, outcome.stderr) == (5, "main\n", "")
+    for make in ("create", "new"):
+        outcome = run(tmp_path, "-e", f"require('fiber').{make}(function() os.exit(5) end) print('main')")
+        assert (outcome.returncode, outcome.stdout, outcome.stderr) == (5, "main\n", "")
 
 
 def test_arguments_of_a_script_are_those_of_the_command(tmp_path: Path) -> None:
@@ -168,7 +171,9 @@ def test_arguments_of_a_script_are_those_of_the_command(tmp_path: Path) -> None:
 
 def test_an_option_that_comes_first_is_shown_before_a_wrong_one(tmp_path: Path) -> None:
     assert run(tmp_path, "-iv", "-z").stdout.startswith("Tarantool 2.8.1")
-    assert run(tmp_path, "-z", "-v").returncode == 64
+    assert run(tmp_path, "-i", "-v", "--help=3").stdout.startswith("Tarantool 2.8.1")
+    for wrong in (["-z", "-v"], ["--help=3"], ["-e"], ["-zv"]):
+        assert run(tmp_path, *wrong).returncode == 64
 
 
 def test_bytes_of_an_error(tmp_path: Path) -> None:
