@@ -213,7 +213,6 @@ class Program:
                 return 0
         except BoxError as error:
             self._fail(error)
-        await asyncio.sleep(0)  # fibers that are ready run before, and may end the program
         if not self._stop.done():
             self._say(Level.CRIT, "entering the event loop")
         self._log_notification(self._service.ready())
