@@ -61,14 +61,17 @@ def parse_arguments(arguments: list[str]) -> Options:
 
 def _shown_before(arguments: list[str]) -> str | None:
     """Return what an option before a wrong one shows. Options are handled one after another, as by getopt of C."""
-    for count in range(len(arguments), 0, -1):
-        for end in range(len(arguments[count - 1]), 0, -1):
-            beginning = [*arguments[: count - 1], arguments[count - 1][:end]]
-            try:
-                pairs, _ = getopt.getopt(beginning, _SHORT, _LONG)
-            except getopt.GetoptError:
-                continue
-            return next((_SHOWS[name] for name, _ in pairs if name in _SHOWS), None)
+    beginnings = []
+    for count, word in enumerate(arguments):
+        # A word may have several short options.
+        ends = [len(word)] if word.startswith("--") else range(1, len(word) + 1)
+        beginnings += [[*arguments[:count], word[:end]] for end in ends]
+    for beginning in reversed(beginnings):
+        try:
+            pairs, _ = getopt.getopt(beginning, _SHORT, _LONG)
+        except getopt.GetoptError:
+            continue
+        return next((_SHOWS[name] for name, _ in pairs if name in _SHOWS), None)
     return None
 
 

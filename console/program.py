@@ -215,7 +215,7 @@ class Program:
             self._fail(error)
         if not self._stop.done():
             self._say(Level.CRIT, "entering the event loop")
-        self._log_notification(self._service.ready())
+            self._log_notification(self._service.ready())
         return None
 
     async def _run_main(self) -> bool:

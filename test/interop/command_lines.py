@@ -52,6 +52,7 @@ _EQUAL = [
     (re.compile(r"builtin/([\w./]+)(?:\.lua)?:\d+"), r"builtin/\1:LINE"),
     (re.compile(r"Tarantool 2\.8\.1-\d+-g\w+"), "Tarantool VERSION"),
     (re.compile(r"0x[0-9a-f]{6,}"), "ADDRESS"),
+    (re.compile(r"(line \d+:) \d+ (Killed|Terminated)"), r"\1 \2"),
     (re.compile(r"called on fd \d+"), "called on fd N"),
     (re.compile(r"(scheduled next checkpoint for) [\w :]*"), r"\1 TIME"),
     (re.compile(r"/tmp/cmd-\w+"), "PLACE"),

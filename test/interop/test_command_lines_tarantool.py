@@ -12,6 +12,9 @@ from test.interop.command_line_cases import CASES, Case
 from test.interop.command_lines import difference, find_tarantool, normalised
 
 DIFFERENT = {
+    "arguments/arguments of e": "the name without a folder does not reach a script of Python",
+    "arguments/arguments of input": "the same",
+    "arguments/unknown among known": "the text of the version",
     "arguments/bytecode": "the compilers write different bytecode",
     "arguments/closed input": "Tarantool compiles what the C library reads from a closed descriptor",
     "arguments/full disk": "Lunabox tells that its output is lost",

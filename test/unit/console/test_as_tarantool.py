@@ -121,7 +121,7 @@ def test_the_service_manager_is_told(tmp_path: Path, is_abstract: bool) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(name.replace("@", "\0", 1))
         manager.settimeout(30)
-        source = "box.cfg{log = 'log'} require('fiber').create(function() require('fiber').sleep(0.01) os.exit() end)"
+        source = "box.cfg{log = 'log'} require('fiber').create(function() require('fiber').sleep(1) os.exit() end)"
         tell(tmp_path, name, source)
         assert [manager.recv(99) for _ in range(3)] == [b"STATUS=loading", b"STATUS=running", b"READY=1"]
         tell(tmp_path, name, "error('no', 0)")

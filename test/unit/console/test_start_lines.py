@@ -170,7 +170,9 @@ def test_arguments_of_a_script_are_those_of_the_command(tmp_path: Path) -> None:
 
 def test_an_option_that_comes_first_is_shown_before_a_wrong_one(tmp_path: Path) -> None:
     assert run(tmp_path, "-iv", "-z").stdout.startswith("Tarantool 2.8.1")
-    assert run(tmp_path, "-z", "-v").returncode == 64
+    assert run(tmp_path, "-i", "-v", "--help=3").stdout.startswith("Tarantool 2.8.1")
+    for wrong in (["-z", "-v"], ["--help=3"], ["-e"], ["-zv"]):
+        assert run(tmp_path, *wrong).returncode == 64
 
 
 def test_bytes_of_an_error(tmp_path: Path) -> None:
