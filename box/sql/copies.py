@@ -252,7 +252,7 @@ class Copies:
         self._known.clear()
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.db.close(True)
+            connection.close()
 
 
 def _new_connection() -> Connection:

@@ -120,6 +120,8 @@ class QueryRunner:
     def end(self) -> None:
         """Keep nothing that refers to the indexes of spaces: the node has ended."""
         self._copies.end()
+        while self._free:
+            self._free.pop().close()
 
     # --- analysis ---
 

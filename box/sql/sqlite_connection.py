@@ -141,6 +141,11 @@ class Connection:
         """Return whether the session wants rows backwards if a statement asks for no order."""
         return self.env.is_reversed
 
+    def close(self) -> None:
+        """Free what SQLite holds: it would keep this object, whose functions it knows."""
+        self.db.close(True)
+        self._files.unregister()
+
     # --- tables ---
 
     def declare(self, spaces: list[Space]) -> None:

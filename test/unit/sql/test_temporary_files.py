@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from typing import Any
 
 import apsw
@@ -100,3 +102,16 @@ def test_others_run_during_a_merge(start: Start, monkeypatch: pytest.MonkeyPatch
     rows = db.wait(run())
     assert rows == sorted([f"{number * 7919 % 60013:080}"] for number in range(_ROWS))
     assert len(turns) > 20
+
+
+def test_nothing_is_left_of_a_closed_connection() -> None:
+    names = apsw.vfs_names()
+    connections = [Connection() for _ in range(3)]
+    assert len(apsw.vfs_names()) == len(names) + 3
+    found = [weakref.ref(connection) for connection in connections]
+    for connection in connections:
+        connection.close()
+    del connection, connections
+    gc.collect()
+    assert apsw.vfs_names() == names
+    assert [one() for one in found] == [None] * 3
