@@ -170,8 +170,6 @@ class ConsoleConnection(asyncio.Protocol):
         text = bytes(self._buffer[:at])
         del self._buffer[: at + len(nearest)]
         self._scanned = 0
-        if nearest.endswith(b"\r") and self._buffer.startswith(b"\n"):
-            del self._buffer[:1]
         return text
 
     def _wake_reader(self) -> None:

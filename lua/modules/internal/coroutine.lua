@@ -43,12 +43,10 @@ local function outcome(ok, ...)
     end
     local caller, problem = raw_getinfo(2, 'S'), ...
     -- In the place of frames that run a request or a script Tarantool has C code, which has no position.
-    if caller ~= nil and caller.short_src:find('^builtin/internal/') then
+    if type(problem) ~= 'string' or (caller ~= nil and caller.short_src:find('^builtin/internal/')) then
         error(problem, 0)
-    elseif type(problem) == 'string' then
-        problem = problem:match('^%Z*')    -- a zero byte ends the text, to which C adds the position
     end
-    error(problem, 2)
+    error(problem:match('^%Z*'), 2)    -- a zero byte ends the text, to which C adds the position
 end
 
 local function wrap(...)

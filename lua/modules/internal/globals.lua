@@ -206,7 +206,7 @@ end
 function _G.dostring(source, ...)
     local chunk, problem = loadstring(source)
     if chunk == nil then
-        error(problem, 0)
+        error(problem, 2)    -- the place of the call comes before that of the mistake
     end
     return chunk(...)
 end

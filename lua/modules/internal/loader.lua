@@ -6,6 +6,7 @@ local python = require('internal.python')
 local loaded, preload = package.loaded, package.preload
 local raw_loadlib, raw_loadfile = package.loadlib, loadfile
 local error, type, pcall, pairs, ipairs, tostring, rawget = error, type, pcall, pairs, ipairs, tostring, rawget
+local select = select
 local concat, insert, getinfo = table.concat, table.insert, debug.getinfo
 
 local LUA_PATTERNS = {'?.lua', '?/init.lua'}
@@ -171,18 +172,17 @@ local function find_loader(name)
     error("module '" .. name .. "' not found:" .. concat(messages), 3)
 end
 
-local function check_name(name, level)
+local function check_name(count, name)
     if type(name) == 'number' then
         return tostring(name)
     elseif type(name) ~= 'string' then
-        error("bad argument #1 to '?' (string expected, got " .. (name == nil and 'no value' or type(name)) .. ')',
-              level + 1)
+        arguments.bad(1, 'string expected, got ' .. (count == 0 and 'no value' or type(name)), 3)
     end
     return name:match('^%Z*')    -- a zero byte ends the name, as in C
 end
 
-function _G.require(name)
-    name = check_name(name, 2)
+function _G.require(...)
+    local name = check_name(select('#', ...), (...))
     local value = rawget(loaded, name)
     if value == LOADING then
         error("loop or previous error loading module '" .. name .. "'", 2)

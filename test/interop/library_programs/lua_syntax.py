@@ -1,13 +1,13 @@
 """Programs with errors that Lua's parser and its machine find: texts, names of variables, numbers of lines.
 
-A carriage return separates the lines of a statement: it ends a line for Lua, but no statement for the console.
+Statements end with a semicolon, so that they may have several lines. A carriage return ends a line.
 """
 
 from __future__ import annotations
 
 from test.interop.library_programs.library_source import LibrarySource
 
-MODULES = ["t = {a = {b = 1}, f = function(x) return x.y end, s = 'text', n = 5}"]
+MODULES = ["require('console').delimiter(';')", "t = {a = {b = 1}, f = function(x) return x.y end, s = 'text', n = 5};"]
 
 _TOKENS = (
     "if then else elseif end for in do while repeat until function local return break and or not nil true false goto "
@@ -133,5 +133,6 @@ def lua_syntax(source: LibrarySource) -> list[str]:
             _nested(source),
             source.values(3),
         )
+        + ";"
         for _ in range(3)
     ]

@@ -35,7 +35,10 @@ def test_greeting(short_path: Path) -> None:
 
 
 def test_line_ends_and_pieces(short_path: Path) -> None:
-    """LF, CR and CRLF end a command, in pieces of any size; several commands may come at once."""
+    """LF and CR end a command, in pieces of any size; several commands may come at once.
+
+    As in Tarantool, CRLF ends two commands, of which the second is empty.
+    """
 
     async def run() -> bytes:
         async with listening(short_path) as (_, path):
@@ -50,7 +53,9 @@ def test_line_ends_and_pieces(short_path: Path) -> None:
             await writer.wait_closed()
             return replies
 
-    assert asyncio.run(run()) == b"".join(b"---\n- %d\n...\n" % number for number in (1, 2, 3, 44))
+    assert asyncio.run(run()) == b"".join(
+        b"---\n...\n" if number == 0 else b"---\n- %d\n...\n" % number for number in (1, 2, 3, 0, 44)
+    )
 
 
 def test_many_clients_and_large_values(short_path: Path) -> None:
