@@ -61,7 +61,9 @@ TEXTS = {
     ),
     "local q = box.schema.sequence.create('r') q:drop() q:set({})": "expected int64_t as 2 argument",
     "box.schema.sequence.create('t').set('')": "bad argument #1 to '?' (number expected, got nil)",
-    "box.schema.space.create('i'):create_index('pk', {sequence = {field = true}})": "builtin/box/schema.lua: assertion failed!",
+    "box.schema.space.create('i'):create_index('pk', {sequence = {field = true}})": (
+        "builtin/box/schema.lua: assertion failed!"
+    ),
     "box.execute(print, print)": "Usage: box.execute(sqlstring[, params]) or box.execute(stmt_id[, params])",
     "box.ctl.wait_rw(nil) return 1": "test:1: bad argument #1 to 'wait_rw' (number expected, got no value)",
     "box.is_in_txn(1) return 1": "test:1: wrong number of arguments for function call",
