@@ -47,9 +47,9 @@ def nodes() -> Iterator[tuple[ConsoleNode, ConsoleNode]]:
 @needs_tarantool
 @pytest.mark.parametrize("kind", [*KINDS, "mixed"])
 def test_programs_get_the_same_replies(kind: str, nodes: tuple[ConsoleNode, ConsoleNode]) -> None:
-    """At most one statement in a hundred has a different reply; the failure shows them."""
+    """At most one statement in two hundred has a different reply, and one besides; the failure shows them."""
     result = compare(kind, range(SEED, SEED + COUNT), *nodes)
-    assert result.equal >= 99, "\n".join(result.differences)
+    assert result.unequal <= 1 + result.count / 200, "\n".join(result.differences)
 
 
 def test_programs_follow_from_their_seed() -> None:

@@ -26,7 +26,7 @@ _RULES: Rules = {
         "box.tuple.new{<item>, {<item>}}",
         "box.error.new({code = 1, reason = <quoted>})",
         "box.NULL",
-        "ffi.new('<ctype>', <small>)",
+        "ffi.new('<ctype>', <natural>)",
         "ffi.new('char[3]')",
         "ffi.new('struct {int x;}')",
         "ffi.cast('void *', 0)",
@@ -35,6 +35,7 @@ _RULES: Rules = {
         "msgpack.NULL",
         "json.NULL",
     ],
+    "natural": ["0", "1", "7", "100"],
     "ctype": [
         "int",
         "int8_t",
