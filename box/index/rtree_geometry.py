@@ -80,9 +80,9 @@ class Geometry:
         names: dict[str, Any] = {
             "read_rectangle": read_rectangle,
             "read_number": read_number,
-            "table": _table(dimension, width),
             "take": struct.Struct("<" + ("x" * (8 - size * words) + letter * words) * dimension).unpack,
         } | formats(dimension)
+        names["table"] = _LateTable(names, dimension, width)
         exec(compiled_source(_code_source(dimension, width, words) + _source(dimension, width, words)), names)
         self.key: Callable[[SortKey, list[Any]], SortKey] = names["key"]
         """Makes the key of a tuple from its primary key and its indexed value. Raises the errors of `read_rectangle`.
@@ -163,6 +163,20 @@ def _words(dimension: int) -> tuple[int, int]:
     32 bits order a million values of one exponent, 48 bits many more.
     """
     return (16, 3) if dimension <= 2 else (16, 2) if dimension == 3 else (8, 4)
+
+
+class _LateTable:
+    """Stands for the table of `_table` until the first code is made, so that `create_index` takes no longer for it.
+
+    Compiled functions find the table among their global names, where the first use replaces this object.
+    """
+
+    def __init__(self, names: dict[str, Any], dimension: int, width: int) -> None:
+        self._names, self._dimension, self._width = names, dimension, width
+
+    def __getitem__(self, bits: int) -> int:
+        table = self._names["table"] = _table(self._dimension, self._width)
+        return table[bits]
 
 
 def _table(dimension: int, width: int) -> list[int]:
