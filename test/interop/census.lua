@@ -28,7 +28,8 @@ local function walk(path, values, depth)
     end
     add(values)
     -- Names of later versions, which `pairs` does not list.
-    local metatable = (values == box or values == box.error) and debug.getmetatable(values)
+    local is_partial = values == box or values == box.error or values == package.loaded.log
+    local metatable = is_partial and debug.getmetatable(values)
     if metatable and type(metatable.__index) == 'table' then
         add(metatable.__index)
     end

@@ -10,7 +10,7 @@ trigger = box.space._cluster:on_replace(function() space:replace{1} end)
 
 test_run:cmd('create server replica with script="replication/member.lua", rpl_master=default')
 test_run:cmd('start server replica with wait=False')
-test_run:wait_log('replica', 'ER_SYNC_QUORUM_TIMEOUT') ~= nil
+test_run:wait_log('replica', 'ER_SYNC_QUORUM_TIMEOUT', nil, 60) ~= nil
 box.space._cluster:count()
 box.space._cluster:on_replace(nil, trigger)
 
