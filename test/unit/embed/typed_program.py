@@ -267,15 +267,8 @@ def errors(error: BoxError) -> None:
         *(NotReadyError, OutOfMemory, QuorumTimeoutError, ReadOnlyError, RequestTimeoutError, SchemaError, SocketError),
         *(TimedOut, BoxTimeoutError, TransactionError, TransactionYieldError, UnsupportedError),
     )
-    print(
-        isinstance(error, kinds),
-        error.fields,
-        error.file,
-        error.line,
-        error.custom_type,
-        error.log_text,
-        error.is_system,
-    )
+    print(isinstance(error, kinds), error.fields, error.file, error.line, error.custom_type, error.log_text)
+    print(error.is_system, error.log_parts)
 
 
 def database(directory: str) -> None:
