@@ -240,7 +240,7 @@ TOLD = (
 
 def test_the_table_of_decisions_has_the_states_that_are_tested() -> None:
     """The last row that is written in a state is the one that the table allows there; quiet states write none."""
-    head, *rows = table("Every decision\nrests on that:")
+    head, *rows = table("Every decision rests on that:")
     assert head[:2] == ["state of the owner of the limbo", "what it may write"]
     allowed = {state: word for state, word, _ in rows}
     assert {state for state, word in allowed.items() if word == "nothing"} == set(QUIET)
@@ -281,8 +281,8 @@ async def _neither(it: Instance) -> None:
 
 CLAIMS: list[tuple[str, str, Callable[[Instance], Awaitable[None]], int]] = [
     ("an open claim is in the log", "the same n", _an_open_claim, 1),
-    ("a proposal of the former leader", "nothing is confirmed", _a_proposal, 0),
-    ("otherwise", "all that waits here", _neither, 2),
+    ("a proposal of the former leader", "nothing", _a_proposal, 0),
+    ("otherwise", "all waiting rows", _neither, 2),
 ]
 """For each row of the table: the beginnings of its first cells, a function that meets its condition, and the LSN that
 is claimed.
@@ -290,7 +290,7 @@ is claimed.
 
 
 def test_the_table_of_claims_has_the_conditions_that_are_tested() -> None:
-    rows = table("What a claim says, in this order:")
+    rows = table("What a claim confirms; the first line that applies counts:")
     assert len(rows) == len(CLAIMS)
     for (condition, said, _), (begins, says, _bring, _lsn) in zip(rows, CLAIMS, strict=True):
         assert condition.startswith(begins)
