@@ -89,7 +89,7 @@ def test_a_promotion_without_effect_behind_a_snapshot_has_none_after_a_start() -
 
         await _story(simulation, nodes[:3], snapshot)
 
-    with Simulation(1) as simulation:
+    with Simulation(2) as simulation:
         simulation.run(scenario(simulation))
 
 
