@@ -127,7 +127,7 @@ JOURNAL: Final = (
     Mutation(
         "a start that does not sync what it has read",
         "box/instance/local_recovery.py",
-        '        if resources.config["wal_mode"] != "fsync":\n',
+        '        if resources.config["wal_mode"].lower() != "fsync":\n',
         "        if True:\n",
         "set",
         "relapse,flush",

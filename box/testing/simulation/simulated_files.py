@@ -476,7 +476,7 @@ class SimulatedFiles:
         if isinstance(self._found(target), Directory):
             target = os.path.join(target, os.path.basename(source))
         if inode is self._found(target):
-            raise OSError(f"{_text(source)} and {_text(target)} are one file")
+            return  # as on a real disk: a file stays what it is
         reader = self.open(source, os.O_RDONLY, 0)
         try:
             data = self.read(reader, inode.size)
