@@ -242,7 +242,7 @@ def tell_before_recorded(raft: Raft) -> RaftRequest:
             "refused, and there all the same",
         ),
         (
-            Scenario(1, nodes=5, workload="set", seconds=8, kinds=("heir",), elections="candidate"),
+            Scenario(4, nodes=5, workload="set", seconds=8, kinds=("heir",), elections="candidate"),
             (Promoter, "_wait", at_once),
             "is confirmed, and only",
         ),
@@ -269,7 +269,7 @@ def tell_before_recorded(raft: Raft) -> RaftRequest:
             "tells of term",
         ),
         (
-            Scenario(5, workload="register", seconds=8, kinds=("rivals",), elections="manual"),
+            Scenario(14, workload="register", seconds=8, kinds=("rivals",), elections="manual"),
             (Raft, "recover", recover_in_any_order),
             "tells of term",
         ),
