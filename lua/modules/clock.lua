@@ -53,15 +53,6 @@ end
 local clock = {}
 local readers = python.clock_read == nil and of_system or of_machine
 local NAMES = {time = 'realtime', realtime = 'realtime', monotonic = 'monotonic', proc = 'process', thread = 'thread'}
--- Like C functions, those of the module refuse arguments.
-local function without_arguments(read)
-    return function(...)
-        if select('#', ...) > 0 then
-            error('wrong number of arguments for function call', 2)
-        end
-        return read()
-    end
-end
 
 for name, source in pairs(NAMES) do
     local seconds, nanoseconds = readers(source)
