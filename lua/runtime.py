@@ -167,6 +167,7 @@ class Runtime:
             self._is_in_python,
             self._release,
             self._start_wave,
+            self._finalize_all,
         ) = self._start_lua()
         self.waits.attach(cast(Scheduler, _Dispatchers(run, deliver, deliver_error, fire)))
 
@@ -494,7 +495,7 @@ class Runtime:
         """Give up every fiber, wait and timer, cancel running calls and free the Lua state."""
         if self.closed:
             return
-        self.invoke_now(self._entries["finalize"])  # first, while what the finalizers call is still there
+        self._finalize_all()  # first, while what the finalizers call is still there
         self.closed = True
         tasks = self.waits.close()
         futures = list(self._activations.values())
@@ -529,7 +530,7 @@ class Runtime:
 
     def _free(self) -> None:
         self._start = self._start_wave = self._bind = self._keep_context = _refuse
-        del self._start_lua, self._cancel_fiber, self._is_in_python, self._release
+        del self._start_lua, self._cancel_fiber, self._is_in_python, self._release, self._finalize_all
         del self._state
 
 

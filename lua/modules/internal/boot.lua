@@ -103,7 +103,8 @@ local function start()
     require('internal.entry')
     local registry = require('internal.registry')
     return scheduler.start, scheduler.run, scheduler.deliver, scheduler.deliver_error, scheduler.fire,
-        scheduler.keep_context, scheduler.cancel_id, scheduler.is_in_python, registry.release, scheduler.start_wave
+        scheduler.keep_context, scheduler.cancel_id, scheduler.is_in_python, registry.release, scheduler.start_wave,
+        scheduler.finalize_all
 end
 
 return bind, start

@@ -72,23 +72,30 @@ return function(running, switch)
     end
     finalization.finalize_put_off = finalize_put_off
 
-    -- Runs all finalizers at the end, also those that these delay: there will be no other tick. After that none is
-    -- delayed, as it would be lost: a step of the collector may still follow on the way back to Python. (If a trace is
-    -- left in the phase of finalizers there is one even if the collector was stopped.)
-    function finalization.finalize_all()
+    local function finalize_rounds()
         for _ = 1, MOST_ROUNDS do
             if put_off.head == put_off.tail then
                 break
             end
             finalize_put_off()
         end
+    end
+
+    -- Runs all finalizers at the end, also those that these delay: there will be no other tick. After `close` this
+    -- module delays none, as it would be lost: a step of the collector may still follow on the way back to Python. (If
+    -- a trace is left in the phase of finalizers there is one even if the collector was stopped.) The second rounds are
+    -- for those that interrupted other modules of the scheduler. Python calls this without a fiber, because the end of
+    -- one is the scheduler's business again.
+    function finalization.finalize_all()
+        finalize_rounds()
         cells.close()
-        finalize_put_off()
+        finalize_rounds()
     end
 
     -- Not compiled: the collector may run wherever a trace is left, so a compiled step could be interrupted in the
     -- middle.
     jit.off(finalize_put_off)
+    jit.off(finalize_rounds)
     jit.off(finalize_later)
 
     return finalization

@@ -9,7 +9,6 @@ local arguments = require('internal.arguments')
 local cells = require('internal.cells')
 local call_aside = require('internal.msgpack_encode').call_aside
 local python = require('internal.python')
-local registry = require('internal.registry')
 local scheduler = require('internal.scheduler')
 
 local raw_gc, raw_metatype, raw_newproxy = ffi.gc, ffi.metatype, newproxy
@@ -30,8 +29,16 @@ end
 -- Levels of the stack: 1 is the asking function, 2 the finalizer.
 local INTERRUPTED = 3
 
+-- Once the state closes, no tick follows: what interrupts the last run of delayed finalizers must run at once or would
+-- be lost. internal.finalization may be entered again at any point, the other modules may not.
+local REENTRANT_AT_THE_END = '@builtin/internal/finalization.lua'
+
 local function is_delicate(place)
-    return place ~= nil and DELICATE[place.source] == true
+    local source = place ~= nil and place.source
+    if source == REENTRANT_AT_THE_END and is_closed() then
+        return false
+    end
+    return DELICATE[source] == true
 end
 
 -- Returns whether the finalizer has interrupted the scheduler. LuaJIT 2.1 calls finalizers on a coroutine of their own,
@@ -118,8 +125,5 @@ function _G.newproxy(...)
     end
     return proxy
 end
-
--- Called by Python at the end, as there will be no other tick.
-python.entry('finalize', registry.ref(scheduler.finalize_all))
 
 return {raw_gc = raw_gc}
