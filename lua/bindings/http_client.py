@@ -1,25 +1,17 @@
-"""`http.client`: requests to web servers, which run in threads; see `lua.bindings.http_request`."""
+"""`http.client`: requests to web servers by libcurl; see `lua.bindings.http_request` and `lua.bindings.curl_loop`."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from box.data import codec
-from box.errors import system_error
 from lua.bindings.binding import Binding, exported, waiting
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
     from box.instance.node import Instance
-    from lua.bindings.http_request import WebRequest
+    from lua.bindings.curl_loop import CurlLoop
     from lua.runtime import Runtime
-
-_THREADS: Final = 32
-"""The requests that run at the same time; further ones wait."""
 
 
 class HttpClientBinding(Binding):
@@ -27,53 +19,71 @@ class HttpClientBinding(Binding):
 
     def __init__(self, runtime: Runtime, node: Instance) -> None:
         super().__init__(runtime, node)
-        self._executor: ThreadPoolExecutor | None = None
-        self._running: set[WebRequest] = set()
+        self._clients: dict[int, CurlLoop] = {}
+        self._last = 0
+        self._active = 0
         node.on_close.append(self.close_all)
 
     def close_all(self) -> None:
         """Abort all requests, because the node stops."""
-        executor, self._executor = self._executor, None
-        for request in self._running:
-            request.abort()
-        if executor is not None:
-            executor.shutdown(wait=False, cancel_futures=True)
+        clients, self._clients = self._clients, {}
+        for client in clients.values():
+            client.close()
 
     @exported("http_active")
     def active(self) -> int:
         """Return the number of running requests."""
-        return len(self._running)
+        return self._active
+
+    @exported("http_open")
+    def open(self, max_connections: float, max_total_connections: float) -> int:
+        """Make a client. Returns its number."""
+        # Imported here because few scripts need libcurl.
+        from lua.bindings.curl_loop import CurlLoop
+
+        self._last += 1
+        self._clients[self._last] = CurlLoop(self.runtime.loop, int(max_connections), int(max_total_connections))
+        return self._last
+
+    @exported("http_close")
+    def close(self, client: float) -> None:
+        """Close the connections of a client that is no longer used."""
+        found = self._clients.pop(int(client), None)
+        if found is not None:
+            found.close()
+
+    @exported("http_sockets")
+    def sockets(self, client: float) -> bytes:
+        """Return how many sockets requests of a client have begun and ended to use, as a packed array."""
+        found = self._clients[int(client)]
+        return codec.pack([found.sockets_added, found.sockets_deleted])
 
     @waiting("http_request")
-    async def request(self, packed: bytes, body: bytes | None) -> tuple[bytes, bytes]:
+    async def request(self, client: float, packed: bytes, body: bytes) -> tuple[bytes, bytes]:
         """Send a request. Returns (packed {status, reason, headers, proto}, body).
 
         `packed` is {method, url, options}.
 
         Raises:
-            BoxSystemError: the arguments are not a valid request.
+            BoxSystemError: libcurl does not accept the arguments, or the request failed.
             UnsupportedError: the machine has no web servers.
         """
         self.runtime.machine.require_outside("http.client")
-        # Imported here because these take 30 ms, and few scripts need them.
-        from concurrent.futures import ThreadPoolExecutor
-
-        from lua.bindings.http_request import TIMEOUT, WebRequest, failed
+        from lua.bindings.http_request import TIMED_OUT, WebRequest
 
         given = codec.unpack(packed)
-        request = WebRequest(given["method"], given["url"], body, dict(given["options"] or {}))
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="http")
-        timeout = given["options"].get("timeout") if given["options"] else None
-        self._running.add(request)
+        options = given["options"] or {}
+        request = WebRequest(given["method"], given["url"], body, options)
+        self._active += 1
         try:
-            async with asyncio.timeout(timeout):
-                head, answer = await self.runtime.loop.run_in_executor(self._executor, request.run)
+            async with asyncio.timeout(options.get("timeout")):
+                code = await self._clients[int(client)].run(request)
         except TimeoutError:
-            head, answer = failed(*TIMEOUT)
-        except (ValueError, TypeError, UnicodeError) as error:
-            raise system_error(f"curl: {os.strerror(errno.EINVAL)}", errno.EINVAL) from error
+            code = TIMED_OUT
         finally:
-            self._running.discard(request)
-            request.abort()
+            self._active -= 1
+        try:
+            head, answer = request.answer(code)
+        finally:
+            request.handle.close()
         return codec.pack(head), answer

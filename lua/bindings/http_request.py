@@ -1,233 +1,231 @@
-"""One request to a web server, by Python's own client; runs in a thread.
-
-A failed request has a status too, as in Tarantool: 595 without a connection, 408 after a timeout, 444 without an
-answer, 495 for an untrusted certificate.
-"""
+"""One request of `http.client` for libcurl, and what Tarantool says about its end."""
 
 from __future__ import annotations
 
 import errno
-import gzip
-import re
-import socket
-import zlib
-from contextlib import suppress
-from http.client import BadStatusLine, HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import SplitResult, urljoin, urlsplit
 
-from box.errors import system_error
+import pycurl
+
+from box.errors import BoxError, system_error
 
 if TYPE_CHECKING:
-    from ssl import SSLContext
+    from collections.abc import Mapping
 
-_CONTROL: Final = re.compile(r"[\0-\x1f\x7f]")
-_NUMBERS: Final = re.compile(r"[0-9.]+")
-"""Hosts that are numbers. Unlike the system, libcurl takes only those of four parts for addresses."""
-_IPV4_DOTS: Final = 3
-_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-_REDIRECTS_MAX: Final = 30
-"""The most redirections that are followed."""
-_SEE_OTHER: Final = frozenset({301, 302, 303})
-"""The statuses after which a POST is repeated as a GET."""
+Answer = tuple[dict[str, Any], bytes]
+"""The status, reason, header fields and protocol of an answer, as a dict, and its body."""
 
-# The status and the reason that Tarantool's http.client reports if there is no usable response.
-_NO_CONNECTION: Final = (595, "Couldn't connect to server")
-_NO_HOST: Final = (595, "Couldn't resolve host name")
-TIMEOUT: Final = (408, "Timeout was reached")
-_NO_ANSWER: Final = (444, "Server returned nothing (no headers, no data)")
-_NOT_TRUSTED: Final = (495, "SSL peer certificate or SSH remote key was not OK")
-_BAD_ENCODING: Final = (595, "Unrecognized or bad HTTP Content or Transfer-Encoding")
+TIMED_OUT: Final = pycurl.E_OPERATION_TIMEDOUT
+"""libcurl's code for a request that took too long."""
+
+_NO_CONNECTION: Final = 595
+_STATUS_OF_FAILURE: Final = {
+    pycurl.E_PEER_FAILED_VERIFICATION: 495,
+    pycurl.E_OPERATION_TIMEDOUT: 408,
+    pycurl.E_GOT_NOTHING: 444,
+    pycurl.E_COULDNT_RESOLVE_PROXY: _NO_CONNECTION,
+    pycurl.E_COULDNT_RESOLVE_HOST: _NO_CONNECTION,
+    pycurl.E_COULDNT_CONNECT: _NO_CONNECTION,
+    pycurl.E_WRITE_ERROR: _NO_CONNECTION,
+    pycurl.E_BAD_CONTENT_ENCODING: _NO_CONNECTION,
+}
+"""Failures that are an answer with a status, as in Tarantool. All others are errors."""
+
+_E_PROXY: Final = 97
+"""CURLE_PROXY, which pycurl has no name for."""
+
+_TEXTS: Final = {
+    pycurl.E_UNSUPPORTED_PROTOCOL: "Unsupported protocol",
+    pycurl.E_FAILED_INIT: "Failed initialization",
+    pycurl.E_URL_MALFORMAT: "URL using bad/illegal format or missing URL",
+    pycurl.E_COULDNT_RESOLVE_PROXY: "Couldn't resolve proxy name",
+    pycurl.E_COULDNT_RESOLVE_HOST: "Couldn't resolve host name",
+    pycurl.E_COULDNT_CONNECT: "Couldn't connect to server",
+    pycurl.E_FTP_WEIRD_SERVER_REPLY: "Weird server reply",
+    pycurl.E_PARTIAL_FILE: "Transferred a partial file",
+    pycurl.E_WRITE_ERROR: "Failed writing received data to disk/application",
+    pycurl.E_OUT_OF_MEMORY: "Out of memory",
+    pycurl.E_OPERATION_TIMEDOUT: "Timeout was reached",
+    pycurl.E_SSL_CONNECT_ERROR: "SSL connect error",
+    pycurl.E_BAD_FUNCTION_ARGUMENT: "A libcurl function was given a bad argument",
+    pycurl.E_INTERFACE_FAILED: "Failed binding local connection end",
+    pycurl.E_TOO_MANY_REDIRECTS: "Number of redirects hit maximum amount",
+    pycurl.E_GOT_NOTHING: "Server returned nothing (no headers, no data)",
+    pycurl.E_SEND_ERROR: "Failed sending data to the peer",
+    pycurl.E_RECV_ERROR: "Failure when receiving data from the peer",
+    pycurl.E_SSL_CERTPROBLEM: "Problem with the local SSL certificate",
+    pycurl.E_SSL_CIPHER: "Couldn't use specified SSL cipher",
+    pycurl.E_PEER_FAILED_VERIFICATION: "SSL peer certificate or SSH remote key was not OK",
+    pycurl.E_SSL_CACERT_BADFILE: "Problem with the SSL CA cert (path? access rights?)",
+    pycurl.E_BAD_CONTENT_ENCODING: "Unrecognized or bad HTTP Content or Transfer-Encoding",
+    pycurl.E_NO_CONNECTION_AVAILABLE: "The max connection limit is reached",
+    _E_PROXY: "proxy handshake error",
+}
+"""The texts of libcurl 7.76, which Tarantool 2.8 contains; later versions say some in other words."""
+
+_TEXT_OPTIONS: Final = {
+    "ca_path": pycurl.CAPATH,
+    "ca_file": pycurl.CAINFO,
+    "unix_socket": pycurl.UNIX_SOCKET_PATH,
+    "ssl_key": pycurl.SSLKEY,
+    "ssl_cert": pycurl.SSLCERT,
+    "proxy": pycurl.PROXY,
+    "proxy_user_pwd": pycurl.PROXYUSERPWD,
+    "no_proxy": pycurl.NOPROXY,
+    "interface": pycurl.INTERFACE,
+    "accept_encoding": pycurl.ACCEPT_ENCODING,
+}
+_NUMBER_OPTIONS: Final = {
+    "proxy_port": pycurl.PROXYPORT,
+    "low_speed_limit": pycurl.LOW_SPEED_LIMIT,
+    "low_speed_time": pycurl.LOW_SPEED_TIME,
+}
+_FLAG_OPTIONS: Final = {
+    "verify_peer": pycurl.SSL_VERIFYPEER,
+    "follow_location": pycurl.FOLLOWLOCATION,
+    "verbose": pycurl.VERBOSE,
+}
+_STRICT_HOST: Final = 2
+"""libcurl's level at which the certificate has to name the host."""
 
 
 class WebRequest:
-    """A request with its redirections; `options` are those of `http.client`."""
+    """A request: the handle for libcurl and what has arrived.
 
-    def __init__(self, method: str, url: str, body: bytes | None, options: dict[str, Any]) -> None:
-        # As in Tarantool, a GET with a body is sent as a POST, and a POST always has a body.
-        self._method = "POST" if method == "GET" and body is not None else method
-        self._url = url
-        self._body = b"" if body is None and method == "POST" else body
-        self._options = options
-        self._connection: HTTPConnection | None = None
+    `options` are those of `http.client`. Bytes that are not UTF-8 stand as surrogates in texts.
 
-    def abort(self) -> None:
-        """Make whatever the request waits for fail; called from another thread."""
-        sock = None if self._connection is None else self._connection.sock
-        if sock is not None:
-            with suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
+    Raises:
+        BoxSystemError: libcurl does not accept an option.
+    """
 
-    def run(self) -> tuple[dict[str, Any], bytes]:
-        """Run the request. Returns (status, reason, headers, proto) as a dict, and the body.
+    def __init__(self, method: str, url: str, body: bytes, options: Mapping[str, Any]) -> None:
+        self.handle = pycurl.Curl()
+        self._lines: list[bytes] = []
+        self._body: list[bytes] = []
+        try:
+            self._set_method(method, body)
+            self._set_options(_encoded(url), options)
+            self.handle.setopt(pycurl.HTTPHEADER, _header_lines(method, body, options))
+        except pycurl.error as error:
+            self.handle.close()
+            raise self.failure(int(error.args[0])) from error
+
+    def _set_method(self, method: str, body: bytes) -> None:
+        handle = self.handle
+        match method:
+            case "GET":
+                handle.setopt(pycurl.HTTPGET, 1)
+            case "HEAD":
+                handle.setopt(pycurl.NOBODY, 1)
+            case "PATCH":
+                handle.setopt(pycurl.CUSTOMREQUEST, _encoded(method))
+            case _:
+                handle.setopt(pycurl.POSTFIELDS, b"")
+                handle.setopt(pycurl.CUSTOMREQUEST, _encoded(method))
+        if body:  # as in Tarantool, a GET with a body is sent as a POST
+            handle.setopt(pycurl.POSTFIELDS, body)
+
+    def _set_options(self, url: bytes, options: Mapping[str, Any]) -> None:
+        handle = self.handle
+        # Later versions of libcurl refuse blanks, which that of Tarantool sends.
+        handle.setopt(pycurl.URL, url.replace(b" ", b"%20"))
+        handle.setopt(pycurl.USERAGENT, b"")  # none, instead of pycurl's own
+        handle.setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
+        handle.setopt(pycurl.REDIR_PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
+        handle.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
+        handle.setopt(pycurl.FOLLOWLOCATION, 1)
+        handle.setopt(pycurl.HEADERFUNCTION, self._lines.append)
+        handle.setopt(pycurl.WRITEFUNCTION, self._body.append)
+        if url[:6].lower() == b"https:":
+            self._trust_system()
+        for name, option in _TEXT_OPTIONS.items():
+            if name in options:
+                handle.setopt(option, _encoded(options[name]))
+        for numbers in (_NUMBER_OPTIONS, _FLAG_OPTIONS):
+            for name, option in numbers.items():
+                if name in options:
+                    handle.setopt(option, int(options[name]))
+        if "verify_host" in options:
+            handle.setopt(pycurl.SSL_VERIFYHOST, _STRICT_HOST if options["verify_host"] else 0)
+        if _is_kept_alive(options):
+            handle.setopt(pycurl.TCP_KEEPALIVE, 1)
+            handle.setopt(pycurl.TCP_KEEPIDLE, int(options["keepalive_idle"]))
+            handle.setopt(pycurl.TCP_KEEPINTVL, int(options["keepalive_interval"]))
+
+    def _trust_system(self) -> None:
+        """Name the system's certificates, which libcurl looks for where they are on the machine that built it."""
+        import ssl
+
+        paths = ssl.get_default_verify_paths()
+        if paths.cafile is not None:
+            self.handle.setopt(pycurl.CAINFO, paths.cafile.encode())
+        if paths.capath is not None:
+            self.handle.setopt(pycurl.CAPATH, paths.capath.encode())
+
+    def answer(self, code: int) -> Answer:
+        """Return the answer after libcurl has ended the request with `code`.
 
         Raises:
-            BoxSystemError: the arguments are not a valid request.
+            BoxSystemError: there is none.
         """
-        for _ in range(_REDIRECTS_MAX):
-            head, body = self._run_once()
-            location = head["headers"].get("location", [""])[0] if "headers" in head else ""
-            if head["status"] not in _REDIRECTS or not location or not self._options.get("follow_location", True):
-                return head, body
-            self._url = urljoin(self._url, location)
-            if head["status"] in _SEE_OTHER and self._method == "POST":
-                self._method, self._body = "GET", None
-        raise system_error("curl: Number of redirects hit maximum amount", errno.EINVAL)
-
-    def _run_once(self) -> tuple[dict[str, Any], bytes]:
-        from ssl import SSLCertVerificationError, SSLError
-
-        try:
-            self._connection = self._connect()
-            return self._exchange(self._connection)
-        except TimeoutError:
-            return failed(*TIMEOUT)
-        except SSLCertVerificationError:
-            return failed(*_NOT_TRUSTED)
-        except SSLError as error:
-            raise system_error("curl: SSL connect error", errno.EINVAL) from error
-        except socket.gaierror:
-            return failed(*_NO_HOST)
-        except ConnectionResetError:
-            return failed(*_NO_ANSWER)
-        except (zlib.error, EOFError):
-            return failed(*_BAD_ENCODING)
-        except IncompleteRead as error:
-            raise system_error("curl: Transferred a partial file", errno.EINVAL) from error
-        except BadStatusLine as error:
-            raise system_error("curl: Unsupported protocol", errno.EINVAL) from error
-        except HTTPException as error:
-            raise system_error("curl: Weird server reply", errno.EINVAL) from error
-        except OSError:
-            return failed(*_NO_CONNECTION)
-        finally:
-            if self._connection is not None:
-                self._connection.close()
-
-    def _connect(self) -> HTTPConnection:
-        parts = _parts_of(self._url)
-        if parts.scheme not in ("http", "https"):
-            raise system_error("curl: Unsupported protocol", errno.EINVAL)
-        try:
-            host, port = parts.hostname or "", parts.port
-        except ValueError as error:
-            raise system_error("curl: URL using bad/illegal format or missing URL", errno.EINVAL) from error
-        if not host or any(char.isspace() for char in host):
-            raise system_error("curl: URL using bad/illegal format or missing URL", errno.EINVAL)
-        if _NUMBERS.fullmatch(host) and host.count(".") != _IPV4_DOTS:
-            raise socket.gaierror(f"no host has the name {host}")
-        options = self._options
-        if "interface" in options:
-            _check_interface(str(options["interface"]))
-        timeout = options.get("timeout")
-        source = (str(options["interface"]), 0) if "interface" in options else None
-        connection: HTTPConnection
-        if parts.scheme == "https":
-            context = _ssl_context(options)
-            connection = HTTPSConnection(host, port, timeout=timeout, context=context, source_address=source)
+        if code == pycurl.E_OK:
+            status = int(self.handle.getinfo(pycurl.RESPONSE_CODE))
+            reason = "Ok" if 100 <= status < 400 else "Unknown"
+        elif code in _STATUS_OF_FAILURE:
+            status, reason = _STATUS_OF_FAILURE[code], _TEXTS[code]
         else:
-            connection = HTTPConnection(host, port, timeout=timeout, source_address=source)
-        if "unix_socket" in options:
-            connection.sock = _unix_socket(str(options["unix_socket"]), timeout)
-        return connection
+            raise self.failure(code)
+        head = {"status": status, "reason": reason}
+        return head | (_head(self._lines) if self._lines else {}), b"".join(self._body)
 
-    def _exchange(self, connection: HTTPConnection) -> tuple[dict[str, Any], bytes]:
-        parts = _parts_of(self._url)
-        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        connection.putrequest(self._method, target, skip_accept_encoding=True)
-        for name, value in _headers(self._options, self._body).items():
-            connection.putheader(name, value)
-        connection.endheaders(self._body or None)
-        response = connection.getresponse()
-        return _head(response), _decoded(response, response.read(), self._options)
+    def failure(self, code: int) -> BoxError:
+        """Return the error for a code of libcurl."""
+        number = int(self.handle.getinfo(pycurl.OS_ERRNO)) or errno.EINVAL
+        return system_error(f"curl: {_TEXTS.get(code, 'Unknown error')}", number)
 
 
-def _parts_of(url: str) -> SplitResult:
-    """Return the parts of a URL, which may lack its protocol.
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
-    Raises:
-        BoxSystemError: it is none.
+
+def _decoded(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def _is_kept_alive(options: Mapping[str, Any]) -> bool:
+    """Tell whether the connection stays open after the request: this takes both times, in whole seconds."""
+    return int(options.get("keepalive_idle", 0)) > 0 and int(options.get("keepalive_interval", 0)) > 0
+
+
+def _header_lines(method: str, body: bytes, options: Mapping[str, Any]) -> list[bytes]:
+    """Return the header fields of the request: the caller's first, then those that Tarantool adds."""
+    given: Mapping[str, str] = options.get("headers") or {}
+    lines = [b"Content-Length: %d" % len(body)] if body else []
+    lines += [_encoded(f"{name}: {value}".partition("\0")[0]) for name, value in given.items()]
+    names = {name.lower() for name in given}
+    is_kept = _is_kept_alive(options)
+    if method not in ("GET", "HEAD", "PATCH") and "accept" not in names:
+        lines.append(b"Accept: */*")
+    if "connection" not in names:
+        lines.append(b"Connection: Keep-Alive" if is_kept else b"Connection: close")
+    if is_kept and "keep-alive" not in names:
+        lines.append(b"Keep-Alive: timeout=%d" % int(options["keepalive_idle"]))
+    return lines
+
+
+def _head(lines: list[bytes]) -> dict[str, Any]:
+    """Return `headers` (name: all values) and `proto` (two numbers) of an answer.
+
+    As in Tarantool, those of the first answer count: of a redirection, or of `100 Continue`.
     """
-    try:
-        if _CONTROL.search(url):
-            raise ValueError("control characters")
-        return urlsplit(url if "://" in url else f"http://{url}")
-    except ValueError as error:
-        raise system_error("curl: URL using bad/illegal format or missing URL", errno.EINVAL) from error
-
-
-def _check_interface(interface: str) -> None:
-    """Check that requests can be sent from an address.
-
-    Raises:
-        BoxSystemError: no socket can be bound to it.
-    """
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(interface, 0, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind, protocol) as sock:
-            sock.bind(address)
-    except (OSError, UnicodeError) as error:
-        raise system_error("curl: Failed binding local connection end", errno.EINVAL) from error
-
-
-def _unix_socket(path: str, timeout: float | None) -> socket.socket:
-    sock = socket.socket(socket.AF_UNIX)
-    sock.settimeout(timeout)
-    try:
-        sock.connect(path)
-    except BaseException:
-        sock.close()
-        raise
-    return sock
-
-
-def _ssl_context(options: dict[str, Any]) -> SSLContext:
-    import ssl
-
-    context = ssl.create_default_context(cafile=options.get("ca_file"), capath=options.get("ca_path"))
-    context.check_hostname = bool(options.get("verify_host", True)) and bool(options.get("verify_peer", True))
-    if not options.get("verify_peer", True):
-        context.verify_mode = ssl.CERT_NONE
-    if "ssl_cert" in options:
-        context.load_cert_chain(options["ssl_cert"], options.get("ssl_key"))
-    return context
-
-
-def _headers(options: dict[str, Any], body: bytes | None) -> dict[str, str]:
-    """Return the header fields of the request; the caller's come first."""
-    headers: dict[str, str] = dict(options.get("headers") or {})
-    given = {name.lower() for name in headers}
-    idle = options.get("keepalive_idle") or 0
-    usual = {"Accept": "*/*", "Connection": "Keep-Alive" if idle else "close"}
-    if idle:
-        usual["Keep-Alive"] = f"timeout={int(idle)}"
-    if "accept_encoding" in options:
-        usual["Accept-Encoding"] = str(options["accept_encoding"])
-    if body is not None:
-        usual |= {"Content-Length": str(len(body)), "Content-Type": "application/x-www-form-urlencoded"}
-    return headers | {name: value for name, value in usual.items() if name.lower() not in given}
-
-
-def _head(response: HTTPResponse) -> dict[str, Any]:
     headers: dict[str, list[str]] = {}
-    for name, value in response.getheaders():
-        headers.setdefault(name.lower(), []).append(value)
-    status = response.status
-    proto = [1, 1] if response.version >= 11 else [1, 0]
-    return {"status": status, "reason": "Ok" if 100 <= status < 400 else "Unknown", "headers": headers, "proto": proto}
-
-
-def _decoded(response: HTTPResponse, body: bytes, options: dict[str, Any]) -> bytes:
-    """Decompress the body if the caller asked for an encoding."""
-    if "accept_encoding" not in options:
-        return body
-    match response.getheader("content-encoding", "").lower():
-        case "gzip" | "x-gzip":
-            return gzip.decompress(body)
-        case "deflate":
-            return zlib.decompress(body)
-    return body
-
-
-def failed(status: int, reason: str) -> tuple[dict[str, Any], bytes]:
-    return {"status": status, "reason": reason}, b""
+    proto = [0, 0]
+    for line in lines:
+        if not line.strip():
+            break
+        if line[:5] == b"HTTP/":
+            proto = [int(number) for number in line[5:].split(b" ")[0].split(b".") if number.isdigit()]
+            continue
+        name, _, value = line.partition(b":")
+        headers.setdefault(_decoded(name.strip().lower()), []).append(_decoded(value.strip()))
+    return {"headers": headers, "proto": [*proto, 0, 0][:2]}

@@ -1,5 +1,7 @@
 -- require('http.client'): requests to web servers. A failed request also returns a status; wrong arguments raise.
+local ffi = require('ffi')
 local arguments = require('internal.arguments')
+local gc = require('internal.finalizers').raw_gc
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local wait = require('internal.wait')
@@ -26,12 +28,14 @@ for _, name in ipairs({'Expires', 'Max-Age', 'Domain', 'Path', 'Secure', 'HttpOn
 end
 
 local TEXTS = {
-    'ca_path', 'ca_file', 'unix_socket', 'ssl_key', 'ssl_cert', 'interface', 'accept_encoding',
+    'ca_path', 'ca_file', 'unix_socket', 'ssl_key', 'ssl_cert', 'interface', 'accept_encoding', 'proxy',
+    'proxy_user_pwd', 'no_proxy',
 }
-local NUMBERS = {'keepalive_idle', 'timeout'}
-local FLAGS = {'verify_host', 'verify_peer', 'follow_location'}
--- Options without an effect here are refused, not ignored.
-local REFUSED = {'proxy', 'proxy_port', 'proxy_user_pwd'}
+local NUMBERS = {'keepalive_idle', 'keepalive_interval', 'low_speed_limit', 'low_speed_time', 'proxy_port', 'timeout'}
+local FLAGS = {'verify_host', 'verify_peer', 'follow_location', 'verbose'}
+
+-- The most bytes of a header field of a request, with its name.
+local LONGEST_FIELD = 8192
 
 local function check_headers(headers)
     if type(headers) ~= 'table' then
@@ -42,6 +46,8 @@ local function check_headers(headers)
             error('opts.headers values should be strings')
         elseif type(name) ~= 'string' then
             error('opts.headers keys should be strings')
+        elseif #name + #': ' + #value > LONGEST_FIELD then
+            error(require('internal.error').new_here({type = 'IllegalParams', message = 'header is too large'}), 0)
         end
     end
     return next(headers) and headers or nil
@@ -55,11 +61,6 @@ end
 
 local function options_of(given)
     local options = {}
-    for _, name in ipairs(REFUSED) do
-        if given[name] ~= nil then
-            box.error(box.error.UNSUPPORTED, 'Lunabox', 'http.client: ' .. name)
-        end
-    end
     for _, name in ipairs(TEXTS) do
         options[name] = c_text(given[name])
     end
@@ -108,10 +109,19 @@ end
 -- Like Tarantool, cuts longer names.
 local NAME_LENGTH = 32
 
-local function join_headers(headers, longest)
+-- Returns the values of the fields by their names, which are cut to a length.
+local function cut_names(headers, longest)
+    local cut = {}
+    for name, values in pairs(headers) do
+        cut[name:sub(1, longest)] = values
+    end
+    return cut
+end
+
+local function join_values(headers)
     local joined = {}
     for name, values in pairs(headers) do
-        joined[name:sub(1, longest)] = SINGLE[name] and values[1] or table.concat(values, ',')
+        joined[name] = SINGLE[name] and values[1] or table.concat(values, ',')
     end
     return joined
 end
@@ -122,10 +132,11 @@ local function response_of(given, head, body)
     local response = {status = told.status, reason = told.reason, headers = told.headers}
     response.proto = told.proto and {unpack(told.proto)}
     if response.headers ~= nil then
-        if response.headers['set-cookie'] ~= nil then
-            response.cookies = cookies_of(response.headers['set-cookie'])
+        local headers = cut_names(response.headers, tonumber(given.max_header_name_length) or NAME_LENGTH)
+        if headers['set-cookie'] ~= nil then
+            response.cookies = cookies_of(headers['set-cookie'])
         end
-        response.headers = join_headers(response.headers, tonumber(given.max_header_name_length) or NAME_LENGTH)
+        response.headers = join_values(headers)
     end
     if #body > 0 then
         response.body = body
@@ -145,6 +156,22 @@ local function count(statistics, response)
     else
         statistics.http_other_responses = statistics.http_other_responses + 1
     end
+end
+
+ffi.cdef('struct http_client { double number; };')
+
+local handle_type = ffi.typeof('struct http_client')
+
+local function collect(handle)
+    python.http_close(handle.number)
+end
+
+-- Returns the number of a client, which the first request opens.
+local function number_of(client)
+    if client._handle == nil then
+        client._handle = gc(handle_type(python.http_open(unpack(client._limits))), collect)
+    end
+    return client._handle.number
 end
 
 -- Raises an error unless an argument of a request is a text or a number.
@@ -170,7 +197,7 @@ function methods.request(self, method, url, body, given)
     local statistics = self._statistics
     statistics.total_requests = statistics.total_requests + 1
     statistics.active_requests = statistics.active_requests + 1
-    local ok, head, answer = pcall(wait, python.http_request(packed, body and tostring(body)))
+    local ok, head, answer = pcall(wait, python.http_request(number_of(self), packed, body and tostring(body) or ''))
     statistics.active_requests = statistics.active_requests - 1
     local response = ok and response_of(given, head, answer) or nil
     count(statistics, response)
@@ -201,16 +228,20 @@ for _, name in ipairs({'post', 'put', 'patch'}) do
 end
 
 function methods.stat(self)
-    return table.copy(self._statistics)
+    local statistics = table.copy(self._statistics)
+    if self._handle ~= nil then
+        statistics.sockets_added, statistics.sockets_deleted =
+            unpack(msgpack.decode(python.http_sockets(self._handle.number)))
+    end
+    return statistics
 end
 
 local client_mt = {__index = methods}
 
 local client = {}
 
--- Makes a client. `max_connections` and `max_total_connections` have no effect: each request has a connection of its
--- own.
--- As in Tarantool, the defaults are written into the table of the user.
+-- Makes a client. `max_connections` stay open after use (-1: libcurl decides); `max_total_connections` are open at a time
+-- (0: any number). As in Tarantool, the defaults are written into the table of the user.
 function client.new(opts)
     opts = opts or {}
     opts.max_connections = opts.max_connections or -1
@@ -222,10 +253,13 @@ function client.new(opts)
                 name == 'max_connections' and 1 or 2, type(value)))
         end
     end
-    return setmetatable({_statistics = {
-        active_requests = 0, sockets_added = 0, sockets_deleted = 0, total_requests = 0, http_200_responses = 0,
-        http_other_responses = 0, failed_requests = 0,
-    }}, client_mt)
+    return setmetatable({
+        _limits = {opts.max_connections, opts.max_total_connections},
+        _statistics = {
+            active_requests = 0, sockets_added = 0, sockets_deleted = 0, total_requests = 0, http_200_responses = 0,
+            http_other_responses = 0, failed_requests = 0,
+        },
+    }, client_mt)
 end
 
 local default = client.new()

@@ -35,8 +35,6 @@ EXCEPTIONS_OF_LUA = {
     "lua.bindings.digest": "a long computation in a thread",
     "lua.bindings.fiber": "the end of the process; whether its clock is that of the system",
     "lua.bindings.fio": "the accounts of the system",
-    "lua.bindings.http_client": "refused where there is no outside",
-    "lua.bindings.http_request": "refused where there is no outside",
     "lua.bindings.popen": "refused where there is no outside",
     "lua.runtime": "its own sources, the defaults of its clocks and its directory",
     "lua.standard_output": "standard output",
@@ -135,7 +133,7 @@ def test_lua_takes_them_from_its_machine() -> None:
     needless = [one.name for one in _modules_of_lua() if one.name in EXCEPTIONS_OF_LUA and not _offences_of_lua(one)]
     assert not needless
     assert not (REAL_OF_LUA.keys() | EXCEPTIONS_OF_LUA.keys()) - modules().keys()
-    assert len(EXCEPTIONS_OF_LUA) <= 9
+    assert len(EXCEPTIONS_OF_LUA) <= 7
 
 
 def test_the_lists_only_shrink() -> None:

@@ -251,9 +251,29 @@ def test_q_of_string_format_takes_any_value(lua: Lua) -> None:
     ) == ['"c8f0fa1f-da29-438c-a040-393f1126ad39" 1 %q "nil"', '"a \\"b\\""', '"true"|"1.5"', "    7"]
 
 
+def test_string_format_keeps_zeros_of_strings(lua: Lua) -> None:
+    """`%s` shows a string with zero bytes whole, in its width and precision; LuaJIT 2.0 would end at the first zero."""
+    assert lua(
+        r"""
+        local text = 'a\0b'
+        return ('%s=%s'):format(text, 1), ('%5s|%-5s|%.2s|%.0s|'):format(text, text, text, text),
+            ('%%%s%q'):format(text, 'x')
+        """
+    ) == ["a\0b=1", "  a\0b|a\0b  |a\0||", '%a\0b"x"']
+
+
+def test_string_format_takes_flags_more_than_once(lua: Lua) -> None:
+    assert lua("return ('%+++++++d|%-----------------3d|'):format(1, 2)") == ["+1|2  |"]
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        ("string.format('%100d', 1)", "invalid option '%100' to 'format'"),
+        ("string.format('a%', 1)", "invalid option '%' to 'format'"),
+        ("string.format('%5.3y', 1)", "invalid option '%5.3y' to 'format'"),
+        ("string.format('%d %y', 'x', 1)", "bad argument #2 to 'format' .number expected, got string."),
+        ("string.format('%s %d', 'a\\0b')", "bad argument #3 to 'format' .(no value|value expected)."),
         ("string.format('%q')", "bad argument #2 to 'format'"),
         ("string.format()", "bad argument #1 to 'format' .string expected, got no value."),
         ("string.format('%d %q', 'x', nil)", "bad argument #2 to 'format' .number expected, got string."),
