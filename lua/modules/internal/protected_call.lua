@@ -75,8 +75,16 @@ local OWN_LINES = {
     "\n\t%[C%]: in function 'pcall'\n\tbuiltin/internal/strand%.lua:[^\n]*",
 }
 
+-- Below the function of a request stand the two `pcall` of internal.outermost, where Tarantool has one C function.
+local OUTERMOST = "\n\t(%[[^\n]*)\n\t%[C%]: in function 'pcall'\n\tbuiltin/internal/outermost%.lua:[^\n]*"
+
+local function c_function(line)
+    return '\n\t[C]: at ' .. (line:match('0x%x+') or '0x0')
+end
+
 local function hide(text)
     if type(text) == 'string' then
+        text = text:gsub(OUTERMOST, c_function)
         for i = 1, #OWN_LINES do
             text = text:gsub(OWN_LINES[i], '')
         end

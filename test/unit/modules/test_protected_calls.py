@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from .conftest import Lua
 
 FAIL = "local fiber = require('fiber') local function inner() error('oops') end local function outer() inner() end "
@@ -91,6 +93,19 @@ def test_traces_end_with_what_users_have_written(lua: Lua) -> None:
     )
     assert fiber_trace == "stack traceback:\n\ttest.lua:2: in function <test.lua:2>"
     assert "test.lua:5" in inner
+
+
+def test_traces_of_requests_end_with_one_c_function(lua: Lua) -> None:
+    """Below the function of a request there is one function in C, as in Tarantool."""
+    called, evaluated = lua(
+        """box.cfg{listen = 'unix/:./traces.sock'}
+        box.schema.user.grant('guest', 'super')
+        function traced() return debug.traceback('call') end
+        local c = require('net.box').connect('unix/:./traces.sock')
+        return c:call('traced'), c:eval('local text = debug.traceback() return text')"""
+    )
+    assert re.fullmatch(r"call\nstack traceback:\n\t\[C\]: at 0x[0-9a-f]+", called)
+    assert re.fullmatch(r"stack traceback:\n\teval:1: in main chunk\n\t\[C\]: at 0x[0-9a-f]+", evaluated)
 
 
 def test_a_handler_that_fails_is_an_error_in_error_handling(lua: Lua) -> None:
