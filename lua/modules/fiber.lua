@@ -337,13 +337,21 @@ local function described(id, name, csw, time)
     return {fid = id, name = name, csw = csw, time = time, backtrace = {}, memory = {total = 0, used = 0}}
 end
 
+-- Returns the fiber of an argument, without one the running fiber: these methods of 2.11 are called as functions, too.
+local function given_or_current(...)
+    if select('#', ...) == 0 then
+        return current()
+    end
+    return check(...)
+end
+
 function methods.info(...)
-    local record = check(...)
+    local record = given_or_current(...)
     return described(record.id, record.name, record.csw, fiber_times.seconds(record.meter))
 end
 
 function methods.csw(...)
-    return check(...).csw
+    return given_or_current(...).csw
 end
 
 -- Returns a description of every living fiber, by id.

@@ -117,14 +117,15 @@ def test_wrong_calls(lua: Lua, call: str, message: str) -> None:
 
 
 def test_fibers_describe_themselves(lua: Lua) -> None:
-    found, switches, after = lua(
+    found, switches, after, *without_argument = lua(
         """local fiber = require('fiber')
         local f = fiber.self()
         local before = f:csw()
         fiber.yield()
-        return f:info(), before, f:csw()"""
+        return f:info(), before, f:csw(), f.csw(), f.info().csw"""
     )
     assert (found["csw"], after) == (after, switches + 1)
+    assert without_argument == [after, after]
     assert set(found) == {"fid", "name", "csw", "time", "backtrace", "memory"}
 
 
