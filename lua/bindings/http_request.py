@@ -29,7 +29,7 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _REDIRECTS_MAX: Final = 30
 """The most redirections that are followed."""
 _SEE_OTHER: Final = frozenset({301, 302, 303})
-"""The statuses after which a POST is repeated as a GET."""
+"""The statuses after which a request is repeated without its body."""
 
 # The status and the reason that Tarantool's http.client reports if there is no usable response.
 _NO_CONNECTION: Final = (595, "Couldn't connect to server")
@@ -40,14 +40,37 @@ _NOT_TRUSTED: Final = (495, "SSL peer certificate or SSH remote key was not OK")
 _BAD_ENCODING: Final = (595, "Unrecognized or bad HTTP Content or Transfer-Encoding")
 
 
+class _AnyText:
+    """Sends methods and paths as they are, because libcurl lets blanks and all letters pass.
+
+    Control characters are refused before.
+    """
+
+    def _encode_request(self, request: str) -> bytes:
+        return request.encode(errors="surrogateescape")
+
+    def _validate_path(self, url: str) -> None:
+        pass
+
+
+class _Connection(_AnyText, HTTPConnection):
+    pass
+
+
+class _SecureConnection(_AnyText, HTTPSConnection):
+    pass
+
+
 class WebRequest:
     """A request with its redirections; `options` are those of `http.client`."""
 
     def __init__(self, method: str, url: str, body: bytes | None, options: dict[str, Any]) -> None:
-        # As in Tarantool, a GET with a body is sent as a POST, and a POST always has a body.
+        # As in Tarantool, a GET with a body is sent as a POST.
         self._method = "POST" if method == "GET" and body is not None else method
         self._url = url
-        self._body = b"" if body is None and method == "POST" else body
+        self._body = body
+        self._has_form = self._method not in ("GET", "HEAD")
+        """Whether the request is one like POST, which sends its body, however short, and the type of it."""
         self._options = options
         self._connection: HTTPConnection | None = None
 
@@ -69,9 +92,10 @@ class WebRequest:
             location = head["headers"].get("location", [""])[0] if "headers" in head else ""
             if head["status"] not in _REDIRECTS or not location or not self._options.get("follow_location", True):
                 return head, body
-            self._url = urljoin(self._url, location)
-            if head["status"] in _SEE_OTHER and self._method == "POST":
-                self._method, self._body = "GET", None
+            self._url = urljoin(_parts_of(self._url).geturl(), location)
+            if head["status"] in _SEE_OTHER:
+                # As in Tarantool, the method stays, without a body.
+                self._has_form = False
         raise system_error("curl: Number of redirects hit maximum amount", errno.EINVAL)
 
     def _run_once(self) -> tuple[dict[str, Any], bytes]:
@@ -114,7 +138,7 @@ class WebRequest:
             raise system_error("curl: URL using bad/illegal format or missing URL", errno.EINVAL) from error
         if not host or any(char.isspace() for char in host):
             raise system_error("curl: URL using bad/illegal format or missing URL", errno.EINVAL)
-        if _NUMBERS.fullmatch(host) and host.count(".") != _IPV4_DOTS:
+        if (_NUMBERS.fullmatch(host) and host.count(".") != _IPV4_DOTS) or not _is_name(host):
             raise socket.gaierror(f"no host has the name {host}")
         options = self._options
         if "interface" in options:
@@ -124,9 +148,9 @@ class WebRequest:
         connection: HTTPConnection
         if parts.scheme == "https":
             context = _ssl_context(options)
-            connection = HTTPSConnection(host, port, timeout=timeout, context=context, source_address=source)
+            connection = _SecureConnection(host, port, timeout=timeout, context=context, source_address=source)
         else:
-            connection = HTTPConnection(host, port, timeout=timeout, source_address=source)
+            connection = _Connection(host, port, timeout=timeout, source_address=source)
         if "unix_socket" in options:
             connection.sock = _unix_socket(str(options["unix_socket"]), timeout)
         return connection
@@ -135,9 +159,9 @@ class WebRequest:
         parts = _parts_of(self._url)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.putrequest(self._method, target, skip_accept_encoding=True)
-        for name, value in _headers(self._options, self._body).items():
-            connection.putheader(name, value)
-        connection.endheaders(self._body or None)
+        for name, value in _headers(self._options, self._body, self._has_form):
+            connection.putheader(name, value.encode(errors="surrogateescape"))
+        connection.endheaders((self._body if self._has_form else None) or None)
         response = connection.getresponse()
         return _head(response), _decoded(response, response.read(), self._options)
 
@@ -149,11 +173,20 @@ def _parts_of(url: str) -> SplitResult:
         BoxSystemError: it is none.
     """
     try:
-        if _CONTROL.search(url):
+        if _CONTROL.search(url) or url.startswith(" "):
             raise ValueError("control characters")
         return urlsplit(url if "://" in url else f"http://{url}")
     except ValueError as error:
         raise system_error("curl: URL using bad/illegal format or missing URL", errno.EINVAL) from error
+
+
+def _is_name(host: str) -> bool:
+    """Return whether the domain name system can have a host of this name."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def _check_interface(interface: str) -> None:
@@ -193,19 +226,25 @@ def _ssl_context(options: dict[str, Any]) -> SSLContext:
     return context
 
 
-def _headers(options: dict[str, Any], body: bytes | None) -> dict[str, str]:
-    """Return the header fields of the request; the caller's come first."""
-    headers: dict[str, str] = dict(options.get("headers") or {})
-    given = {name.lower() for name in headers}
-    idle = options.get("keepalive_idle") or 0
-    usual = {"Accept": "*/*", "Connection": "Keep-Alive" if idle else "close"}
-    if idle:
-        usual["Keep-Alive"] = f"timeout={int(idle)}"
+def _headers(options: dict[str, Any], body: bytes | None, has_form: bool) -> list[tuple[str, str]]:
+    """Return the header fields of the request, in Tarantool's order. A field of the caller replaces a usual one."""
+    given: dict[str, str] = dict(options.get("headers") or {})
+    names = {name.lower() for name in given}
+    idle = int(options.get("keepalive_idle") or 0)
+    usual = [("Connection", "Keep-Alive" if idle > 0 else "close")]
+    if idle > 0:
+        usual.append(("Keep-Alive", f"timeout={idle}"))
     if "accept_encoding" in options:
-        usual["Accept-Encoding"] = str(options["accept_encoding"])
-    if body is not None:
-        usual |= {"Content-Length": str(len(body)), "Content-Type": "application/x-www-form-urlencoded"}
-    return headers | {name: value for name, value in usual.items() if name.lower() not in given}
+        usual.append(("Accept-Encoding", str(options["accept_encoding"])))
+    if has_form and body is None:
+        usual.append(("Content-Length", "0"))
+    if has_form:
+        usual.append(("Content-Type", "application/x-www-form-urlencoded"))
+    first = [("Accept", "*/*")] if body is None else [("Content-Length", str(len(body))), ("Accept", "*/*")]
+    fields = [field for field in first if field[0].lower() not in names]
+    # libcurl sends no field without a value.
+    fields += [(name, value) for name, value in given.items() if value]
+    return fields + [field for field in usual if field[0].lower() not in names]
 
 
 def _head(response: HTTPResponse) -> dict[str, Any]:

@@ -28,29 +28,32 @@ end
 local TEXTS = {
     'ca_path', 'ca_file', 'unix_socket', 'ssl_key', 'ssl_cert', 'interface', 'accept_encoding',
 }
-local NUMBERS = {'keepalive_idle', 'timeout'}
+local FOREVER = 365 * 86400 * 100
 local FLAGS = {'verify_host', 'verify_peer', 'follow_location'}
 -- Options without an effect here are refused, not ignored.
 local REFUSED = {'proxy', 'proxy_port', 'proxy_user_pwd'}
 
+-- Returns the fields as C sees them, nil if there are none.
 local function check_headers(headers)
     if type(headers) ~= 'table' then
         error('opts.headers should be a table')
     end
+    local fields = {}
     for name, value in pairs(headers) do
         if type(value) ~= 'string' then
             error('opts.headers values should be strings')
         elseif type(name) ~= 'string' then
             error('opts.headers keys should be strings')
         end
+        fields[name] = arguments.c_text(value)
     end
-    return next(headers) and headers or nil
+    return next(fields) and fields or nil
 end
 
 -- Returns the text of an option as C sees it: a zero byte ends it, and a value that is neither text nor number is none.
 local function c_text(value)
     local text = arguments.text(value)
-    return text and text:match('^%Z*')
+    return text and arguments.c_text(text)
 end
 
 local function options_of(given)
@@ -63,8 +66,10 @@ local function options_of(given)
     for _, name in ipairs(TEXTS) do
         options[name] = c_text(given[name])
     end
-    for _, name in ipairs(NUMBERS) do
-        options[name] = given[name] ~= nil and (arguments.number(given[name]) or 0) or nil
+    options.keepalive_idle = arguments.whole(given.keepalive_idle)
+    if type(given.timeout) ~= 'nil' then
+        local timeout = arguments.number(given.timeout) or 0
+        options.timeout = timeout < FOREVER and timeout or nil
     end
     for _, name in ipairs(FLAGS) do
         if type(given[name]) == 'boolean' then
