@@ -32,6 +32,8 @@ _MODES: Final = """
     S_IRWXU S_IRUSR S_IWUSR S_IXUSR S_IRWXG S_IRGRP S_IWGRP S_IXGRP S_IRWXO S_IROTH S_IWOTH S_IXOTH
 """.split()
 _WHENCES: Final = ("SEEK_SET", "SEEK_CUR", "SEEK_END", "SEEK_DATA", "SEEK_HOLE")
+_LATEST: Final = 2.0**63
+"""Seconds since the epoch that the system cannot count any more."""
 
 
 def _failure_of(error: Exception) -> BoxError:
@@ -261,6 +263,9 @@ class FioBinding(Binding):
 
     @_direct("fio_utime")
     def utime(self, path: bytes, atime: float, mtime: float) -> Outcome:
+        if not (abs(atime) < _LATEST and abs(mtime) < _LATEST):
+            self._files.stat(path)  # as in Tarantool, a path without a file is a mistake before the time is one
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         self._files.utime(path, (atime, mtime))
         return True
 

@@ -251,11 +251,18 @@ def _spawn(argv: list[str], options: dict[str, Any], environment: dict[str, str]
     if not argv:
         return start([_SHELL, "-c", f"exit {errno.EFAULT}"])
     try:
-        return start(argv)
+        return start(argv, executable=_path_of(argv[0]))
     except OSError as error:
         if error.filename is None or error.errno is None:
             raise
         return start([_SHELL, "-c", f"exit {error.errno}"])
+
+
+def _path_of(program: str) -> str:
+    """Return the path of a program. A name is one in the working directory: PATH is not searched, as in Tarantool."""
+    if not program:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+    return program if "/" in program else f"./{program}"
 
 
 def _stream(action: str) -> int | None:

@@ -37,6 +37,8 @@ _PORT_MAX: Final = 65535
 _PATH_MAX: Final = 107
 """The longest path of a unix socket in bytes."""
 _NEGATIVE: Final = re.compile(r"-\d+")
+_NO_NAME: Final = b"getaddrinfo: Name or service not known"
+_NO_SERVICE: Final = b"getaddrinfo: Servname not supported for ai_socktype"
 _LEADING_NUMBER: Final = re.compile(r"\s*[+-]?\d+")
 
 
@@ -56,10 +58,6 @@ def _option_table(prefix: str) -> dict[str, dict[str, Any]]:
         name: {"iname": number, "type": kind(name), "rw": name not in _READ_ONLY | _STRUCT_OPTIONS}
         for name, number in _constants(prefix).items()
     }
-
-
-_LONGEST_LINGER: Final = 2**31 - 1
-"""The longest time of SO_LINGER in seconds, which is a C int."""
 
 
 def _failing(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,6 +84,14 @@ def _address_map(sock: Socket, address: Any) -> dict[str, Any]:
         path = address if isinstance(address, str) else os.fsdecode(address or b"")
         return {"host": UNIX_HOST, "family": "AF_UNIX", "port": path}
     return {"host": address[0], "family": sock.family.name, "port": address[1]}
+
+
+def _check_family(sock: Socket, family: int) -> None:
+    """Raise the error of the system if a socket of another family gets an address."""
+    if sock.family != family:
+        is_short = sock.family == socket.AF_INET6 and family == socket.AF_INET
+        number = errno.EINVAL if is_short or sock.family == socket.AF_UNIX else errno.EAFNOSUPPORT
+        raise OSError(number, os.strerror(number))
 
 
 _PROTOCOLS: Final = {int(socket.IPPROTO_TCP): "tcp", int(socket.IPPROTO_UDP): "udp"}
@@ -180,23 +186,35 @@ class SocketBinding(Binding):
 
     # Addresses
 
-    @staticmethod
-    def _address(sock: Socket, host: bytes, port: Any) -> Any:
-        if sock.family == socket.AF_UNIX:
-            if text(host) != UNIX_HOST:
-                raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+    def _address(self, sock: Socket, host: bytes, port: Any, is_own: bool = False) -> Any:
+        """Return the address of a host, which must not be a name: as in Tarantool, nothing is looked up here.
+
+        `is_own` is true for the address of the socket itself.
+
+        Raises:
+            OSError: it is no address, or none for this socket.
+        """
+        name = text(host)
+        if name == UNIX_HOST:
             path = os.fsdecode(port if isinstance(port, bytes) else str(int(port)).encode())
             if len(os.fsencode(path)) > _PATH_MAX:
                 raise OSError(errno.ENOBUFS, os.strerror(errno.ENOBUFS))
+            _check_family(sock, socket.AF_UNIX)
             # As in Tarantool, an empty path is the whole field, which is the name of a socket without a file.
             return path or b"\0" * (_PATH_MAX + 1)
         # As C's `atoi` and the 16 bits of a port have it: what is no number is 0.
         found = _LEADING_NUMBER.match(text(port) if isinstance(port, bytes) else str(int(port or 0)))
         number = int(found[0]) & _PORT_MAX if found else 0
-        name = text(host)
-        if sock.family == (socket.AF_INET if ":" in name else socket.AF_INET6):
-            raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))
-        return name, number
+        family, address = self.runtime.machine.sockets.address_of(name)
+        if (
+            family == socket.AF_INET
+            and sock.family == socket.AF_INET6
+            and sock.type == socket.SOCK_DGRAM
+            and not is_own
+        ):
+            return f"::ffff:{address}", number
+        _check_family(sock, family)
+        return address, number
 
     @exported("socket_connect")
     @_failing
@@ -210,7 +228,7 @@ class SocketBinding(Binding):
     @_failing
     def bind(self, fd: float, host: bytes, port: Any) -> Any:
         sock = self._socket(fd)
-        sock.bind(self._address(sock, host, port))
+        sock.bind(self._address(sock, host, port, is_own=True))
         return True
 
     @exported("socket_listen")
@@ -250,20 +268,26 @@ class SocketBinding(Binding):
 
         `packed` is a map of family, type, protocol and flags, all numbers.
         """
+        if not host and port is None:
+            return None, errno.EINVAL, _NO_NAME
         service = text(port) if isinstance(port, bytes) else int(port or 0)
         query = AddressQuery(text(host) if host else None, service, **codec.unpack(packed))
-        if isinstance(service, str) and _NEGATIVE.fullmatch(service):
-            # uvloop would take it for a port.
-            return None, errno.EINVAL, b"getaddrinfo: Servname not supported for ai_socktype"
+        if isinstance(service, str) and (_NEGATIVE.fullmatch(service) or not service.isascii()):
+            # uvloop would take a negative number for a port.
+            return None, errno.EINVAL, _NO_SERVICE
         try:
             async with asyncio.timeout(timeout):
                 found = await self.runtime.machine.sockets.getaddrinfo(self.runtime.loop, query)
         except TimeoutError:
-            return None, errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT).encode()
+            return None, errno.ETIMEDOUT, b"timed out"
         except socket.gaierror as error:
             return None, errno.EINVAL, f"getaddrinfo: {error.strerror}".encode()
-        except UnicodeError:  # bytes that are no name
-            return None, errno.EINVAL, b"getaddrinfo: Name or service not known"
+        except UnicodeError:  # bytes that are no name; a wrong service is told first
+            try:
+                await self.runtime.machine.sockets.getaddrinfo(self.runtime.loop, query._replace(host=None))
+            except socket.gaierror:
+                return None, errno.EINVAL, _NO_SERVICE
+            return None, errno.EINVAL, _NO_NAME
         except OSError as error:
             return None, error.errno, f"getaddrinfo: {error.strerror}".encode()
         return codec.pack([_info_map(*entry) for entry in found])
@@ -327,7 +351,7 @@ class SocketBinding(Binding):
         """Set the linger option if `active` is given. Returns packed [active, seconds]."""
         sock = self._socket(fd)
         if active is not None:
-            value = struct.pack("ii", int(active), int(min(max(seconds or 0, 0), _LONGEST_LINGER)))
+            value = struct.pack("ii", int(active), int(seconds or 0))
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, value)
         # A `struct linger`: two ints.
         is_on, delay = struct.unpack("ii", sock.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8))

@@ -7,6 +7,7 @@ of the system call, and `socket.gaierror` for unknown names.
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import os
 import select
@@ -14,7 +15,7 @@ import socket
 import struct
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple, Protocol, overload
 
 READ: Final = 1
@@ -113,6 +114,9 @@ class Sockets(Protocol):
     async def getaddrinfo(self, loop: asyncio.AbstractEventLoop, query: AddressQuery) -> list[AddressInfo]:
         """Return the addresses of a host and a service. Raises `socket.gaierror`."""
 
+    def address_of(self, text: str) -> tuple[int, str]:
+        """Return the family and the usual form of an address. Raises OSError for a name, which is to be looked up."""
+
     def protocol_number(self, name: str) -> int:
         """Return the number of `tcp` or another protocol. Raises OSError."""
 
@@ -145,6 +149,8 @@ def _flags_kept(descriptor: int) -> Iterator[None]:
         os.set_blocking(descriptor, is_blocking)
 
 
+_NO_ADDRESS: Final = "255.255.255.255"
+"""C's `inet_addr`, which Tarantool uses, cannot tell this address from a failure."""
 _INTERFACE_SIZE: Final = 256
 """More than the bytes of `struct ifreq`."""
 _GET_FLAGS, _GET_ADDRESS, _GET_BROADCAST = 0x8913, 0x8915, 0x8919
@@ -178,6 +184,17 @@ class SystemSockets:
     async def getaddrinfo(self, loop: asyncio.AbstractEventLoop, query: AddressQuery) -> list[AddressInfo]:
         host, port, family, kind, protocol, flags = query
         return list(await loop.getaddrinfo(host, port, family=family, type=kind, proto=protocol, flags=flags))
+
+    def address_of(self, text: str) -> tuple[int, str]:
+        with suppress(OSError, ValueError):
+            address = socket.inet_ntoa(socket.inet_aton(text))
+            if address != _NO_ADDRESS:
+                return socket.AF_INET, address
+        try:
+            socket.inet_pton(socket.AF_INET6, text)
+        except (OSError, ValueError):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL)) from None
+        return socket.AF_INET6, text
 
     def protocol_number(self, name: str) -> int:
         return socket.getprotobyname(name)

@@ -12,7 +12,7 @@ local wait = require('internal.wait')
 local bor, band = bit.bor, bit.band
 local error, ipairs, pairs, pcall, setmetatable, type = error, ipairs, pairs, pcall, setmetatable, type
 
-local NEW_FILE_MODE, NEW_DIRECTORY_MODE = tonumber('666', 8), tonumber('777', 8)
+local NEW_DIRECTORY_MODE = tonumber('777', 8)
 
 local constants = decode(python.fio_constants())
 
@@ -20,17 +20,8 @@ local fio = {c = constants}
 
 -- ---- arguments -------------------------------------------------------------------------------
 
-local LARGEST = 2 ^ 53
-
--- Converts a number as C does: its fraction is cut off, and any other value counts as 0.
-local function whole(value)
-    local number = arguments.number(value) or 0
-    if number ~= number then
-        return 0
-    end
-    number = math.max(-LARGEST, math.min(number, LARGEST))
-    return number < 0 and math.ceil(number) or math.floor(number)
-end
+local SMALLEST = -2 ^ 63
+local whole, whole_int, c_text = arguments.whole, arguments.whole_int, arguments.c_text
 
 -- ---- outcomes --------------------------------------------------------------------------------
 
@@ -82,6 +73,7 @@ end
 
 ffi.cdef('struct fio_handle { int fh; };')
 local char_pointer = ffi.typeof('const char *')
+local LARGEST_BUFFER = 2 ^ 40    -- bytes; no machine has so many
 
 local methods = {}
 
@@ -89,8 +81,8 @@ local methods = {}
 local function bytes_of(data, size)
     if type(data) == 'string' then
         return data
-    elseif type(data) == 'cdata' and size ~= nil then
-        return ffi.string(ffi.cast(char_pointer, data), size)
+    elseif ffi.istype(char_pointer, data) and size ~= nil then
+        return ffi.string(data, size)
     end
     return tostring(data)
 end
@@ -100,7 +92,7 @@ function methods.write(self, data, size)
 end
 
 function methods.pwrite(self, data, size, offset)
-    if type(data) == 'string' then
+    if not ffi.istype(char_pointer, data) then
         size, offset = nil, size
     end
     offset = whole(offset)
@@ -111,9 +103,9 @@ function methods.pwrite(self, data, size, offset)
     return outcome(false, python.fio_pwrite(self.fh, bytes_of(data, size), offset))
 end
 
--- Refuses a size that is no number with the error of Tarantool's buffer.
+-- Refuses a size that is no number, or too large, with the error of Tarantool's buffer.
 local function check_size(size)
-    if type(size) ~= 'number' then
+    if type(size) ~= 'number' or not (size > SMALLEST and size < LARGEST_BUFFER) then
         require('buffer').ibuf():reserve(size)
     end
 end
@@ -121,7 +113,7 @@ end
 -- Reads from a file: read() returns the rest of it, read(size) at most `size` bytes, read(buffer, size) the number of
 -- bytes that were read into the buffer.
 function methods.read(self, buffer, size)
-    if type(buffer) == 'cdata' then
+    if ffi.istype(char_pointer, buffer) then
         local data, problem = outcome(nil, python.fio_read(self.fh, whole(size)))
         if data == nil then
             return nil, problem
@@ -131,11 +123,15 @@ function methods.read(self, buffer, size)
     elseif buffer ~= nil then
         check_size(buffer)
     end
+    -- As in Tarantool, nothing is asked of the system for no bytes.
+    if buffer == 0 then
+        return ''
+    end
     return outcome(nil, python.fio_read(self.fh, whole(buffer or -1)))
 end
 
 function methods.pread(self, buffer, size, offset)
-    if type(buffer) == 'cdata' then
+    if ffi.istype(char_pointer, buffer) then
         if whole(offset) < 0 then
             return methods.read(self, buffer, size)
         end
@@ -151,7 +147,6 @@ function methods.pread(self, buffer, size, offset)
         return methods.read(self, whole(buffer))
     end
     local count, offset = whole(buffer), whole(size)
-    -- As in Tarantool, nothing is asked of the system for no bytes.
     if count == 0 then
         return ''
     end
@@ -172,7 +167,7 @@ function methods.seek(self, offset, whence)
         whence = number
     end
     -- As in Tarantool, a failure is -1 without a text.
-    return (outcome(nil, python.fio_lseek(self.fh, whole(offset), whole(whence)))) or -1
+    return (outcome(nil, python.fio_lseek(self.fh, whole(tonumber(offset)), whole_int(tonumber(whence))))) or -1
 end
 
 function methods.close(self)
@@ -228,20 +223,15 @@ local function close_collected()
     end
 end
 
--- Converts flags: a number, the name of a constant, or a list of names.
-local function combined(value, names, what, default)
-    if value == nil and (type(value) == 'nil' or what == 'mode') then
-        return default
-    elseif type(value) == 'number' then
-        return value
-    end
+-- Joins the bits of flags or of a mode: a number, the name of a constant, or a list of both.
+local function combined(given, names, what)
     local result = 0
-    for _, name in pairs(type(value) == 'table' and value or {value}) do
-        local number = type(name) == 'number' and name or names[name]
-        if number == nil and what == 'mode' and type(name) ~= 'string' then
-            number = tonumber(name) or error("bad argument #2 to 'bor' (number expected, got nil)")
+    for _, one in pairs(type(given) == 'table' and given or {given}) do
+        local number = type(one) == 'number' and one or names[one]
+        if number == nil and what == 'mode' and type(one) ~= 'string' then
+            number = tonumber(one) or error("bad argument #2 to 'bor' (number expected, got nil)")
         elseif number == nil then
-            error(('fio.open(): unknown %s: %s'):format(what, tostring(name)))
+            error('fio.open(): unknown ' .. what .. ': ' .. tostring(one))
         end
         result = bor(result, number)
     end
@@ -252,12 +242,13 @@ function fio.open(path, flags, mode)
     if type(path) ~= 'string' then
         error('Usage: fio.open(path[, flags[, mode]])')
     end
-    local flag_bits = combined(flags, constants.flag, 'flag', constants.flag.O_RDONLY)
-    local mode_bits = combined(mode, constants.mode, 'mode', NEW_FILE_MODE)
+    local flag_bits = combined(flags, constants.flag, 'flag')
+    -- As in Tarantool, a new file has no rights without a mode: the default are those that the umask then takes away.
+    local mode_bits = combined(mode or band(fio.umask(), NEW_DIRECTORY_MODE), constants.mode, 'mode')
     if collected[1] ~= nil then
         close_collected()
     end
-    local fd, problem = outcome(nil, python.fio_open(path, flag_bits, mode_bits))
+    local fd, problem = outcome(nil, python.fio_open(c_text(path), flag_bits, mode_bits))
     if fd == nil then
         return nil, problem
     end
@@ -311,6 +302,7 @@ function fio.dirname(path)
     if type(path) ~= 'string' then
         error('Usage: fio.dirname(path)')
     end
+    path = c_text(path)
     -- POSIX leaves two slashes in front to the system: Linux keeps exactly two.
     local root = path:match('^//?') or ''
     if path:sub(1, 3) == '///' then
@@ -334,7 +326,7 @@ function fio.abspath(path)
     end
     path = string.sub(path, 1)
     if path:sub(1, 1) ~= '/' then
-        path = fio.cwd() .. '/' .. path
+        path = fio.pathjoin(fio.cwd(), path)
     end
     local parts = {}
     for part in path:gmatch('[^/]+') do
@@ -359,59 +351,58 @@ end
 
 function fio.stat(path)
     check_paths('fio.stat(pathname)', path)
-    return stat_of(outcome(nil, python.fio_stat(tostring(path))))
+    return stat_of(outcome(nil, python.fio_stat(c_text(path))))
 end
 
 function fio.lstat(path)
     if not is_path(path) then
         error('pathname is absent', 2)
     end
-    return stat_of(outcome(nil, python.fio_lstat(tostring(path))))
+    return stat_of(outcome(nil, python.fio_lstat(c_text(path))))
 end
 
 function fio.mkdir(path, mode)
     if not is_path(path) then
         error('Usage fio.mkdir(pathname[, mode])', 2)
     end
-    return outcome(false, python.fio_mkdir(tostring(path), whole(mode or NEW_DIRECTORY_MODE)))
+    return outcome(false, python.fio_mkdir(c_text(path), type(mode) == 'nil' and NEW_DIRECTORY_MODE or whole_int(mode)))
 end
 
 function fio.rmdir(path)
     check_paths('fio.rmdir(pathname)', path)
-    return outcome(false, python.fio_rmdir(tostring(path)))
+    return outcome(false, python.fio_rmdir(c_text(path)))
 end
 
 function fio.unlink(path)
     check_paths('fio.unlink(pathname)', path)
-    return outcome(false, python.fio_unlink(tostring(path)))
+    return outcome(false, python.fio_unlink(c_text(path)))
 end
 
 function fio.rename(from, to)
     check_paths('fio.rename(oldpath, newpath)', from, to)
-    return outcome(false, python.fio_rename(tostring(from), tostring(to)))
+    return outcome(false, python.fio_rename(c_text(from), c_text(to)))
 end
 
 function fio.link(target, path)
     check_paths('fio.link(target, linkpath)', target, path)
-    return outcome(false, python.fio_link(tostring(target), tostring(path)))
+    return outcome(false, python.fio_link(c_text(target), c_text(path)))
 end
 
 function fio.symlink(target, path)
     check_paths('fio.symlink(target, linkpath)', target, path)
-    return outcome(false, python.fio_symlink(tostring(target), tostring(path)))
+    return outcome(false, python.fio_symlink(c_text(target), c_text(path)))
 end
 
 function fio.readlink(path)
     check_paths('fio.readlink(pathname)', path)
-    return outcome(nil, python.fio_readlink(tostring(path)))
+    return outcome(nil, python.fio_readlink(c_text(path)))
 end
 
--- A mode that is no number is 0, as in Tarantool.
 function fio.chmod(path, ...)
     if not is_path(path) or select('#', ...) == 0 then
         error('Usage: fio.chmod(pathname, mode)', 2)
     end
-    return outcome(false, python.fio_chmod(tostring(path), whole(tonumber((...)) or 0)))
+    return outcome(false, python.fio_chmod(c_text(path), whole_int((...))))
 end
 
 -- Returns the number of an account, given by name or number; nil keeps the current one.
@@ -419,14 +410,14 @@ local function account(value)
     if type(value) == 'string' or value == nil then
         return value
     end
-    return whole(value)
+    return whole_int(value)
 end
 
 function fio.chown(path, owner, group)
     if not is_path(path) or owner == nil or group == nil then
         error('Usage: fio.chown(pathname, owner, group)', 2)
     end
-    local ok, problem = outcome(false, python.fio_chown(tostring(path), account(owner), account(group)))
+    local ok, problem = outcome(false, python.fio_chown(c_text(path), account(owner), account(group)))
     if ok then
         return true
     elseif problem.message:find('name not found', 1, true) then
@@ -437,7 +428,7 @@ end
 
 function fio.truncate(path, size)
     check_paths('fio.truncate(pathname[, newlen])', path)
-    return outcome(false, python.fio_truncate(tostring(path), whole(size)))
+    return outcome(false, python.fio_truncate(c_text(path), whole(size)))
 end
 
 local function check_time(name, value)
@@ -453,22 +444,22 @@ function fio.utime(path, atime, mtime)
     check_time('atime', atime)
     check_time('mtime', mtime)
     atime = atime or require('fiber').time()
-    return outcome(false, python.fio_utime(tostring(path), atime, mtime or atime))
+    return outcome(false, python.fio_utime(c_text(path), atime, mtime or atime))
 end
 
 -- Returns a list without a metatable, like Tarantool's.
 function fio.glob(pattern)
     check_paths('fio.glob(pattern)', pattern)
-    return decoded(outcome(nil, python.fio_glob(tostring(pattern))))
+    return decoded(outcome(nil, python.fio_glob(c_text(pattern))))
 end
 
 function fio.listdir(path)
     if type(path) ~= 'string' then
         error('Usage: fio.listdir(path)')
     end
-    local names, problem = outcome(nil, python.fio_listdir(path))
+    local names, problem = outcome(nil, python.fio_listdir(c_text(path)))
     if names == nil then
-        return nil, ("can't listdir %s: %s"):format(path, problem.message)
+        return nil, "can't listdir " .. path .. ': ' .. problem.message
     end
     return decoded(names)
 end
@@ -477,7 +468,7 @@ function fio.chdir(path)
     if type(path) ~= 'string' then
         error('Usage: fio.chdir(path)')
     end
-    return (outcome(false, python.fio_chdir(path)))
+    return (outcome(false, python.fio_chdir(c_text(path))))
 end
 
 function fio.cwd()
@@ -506,7 +497,7 @@ function fio.sync()
     return outcome(false, python.fio_sync())
 end
 
-require('internal.file_trees')(fio, outcome)
+require('internal.file_trees')(fio, outcome, c_text)
 
 -- ---- questions about paths -------------------------------------------------------------------
 
@@ -537,9 +528,6 @@ function path.exists(name)
 end
 
 function path.lexists(name)
-    if type(name) ~= 'string' then
-        error('pathname is absent')
-    end
     return fio.lstat(name) ~= nil
 end
 

@@ -1,4 +1,5 @@
 -- require('popen'): other programs; their standard streams may be pipes.
+local arguments = require('internal.arguments')
 local clock = require('clock')
 local errno = require('errno')
 local ffi = require('ffi')
@@ -24,6 +25,7 @@ signal.SIGIOT, signal.SIGPOLL = signal.SIGABRT, signal.SIGIO
 local ACTIONS = {INHERIT = 'inherit', DEVNULL = 'devnull', CLOSE = 'close', PIPE = 'pipe'}
 local STREAMS = {[0] = 'stdin', 'stdout', 'stderr'}
 local SIGNALED = 256
+local LEAST_INT = -2 ^ 31
 
 -- ---- errors ----------------------------------------------------------------------------------
 
@@ -42,9 +44,14 @@ end
 
 -- ---- arguments -------------------------------------------------------------------------------
 
-local is_action = {}
-for _, action in pairs(ACTIONS) do
-    is_action[action] = true
+-- Returns the action that a text names. As in Tarantool, its first letters are enough, or none, and a zero byte ends it.
+local function action_of(text)
+    for _, action in ipairs({ACTIONS.INHERIT, ACTIONS.DEVNULL, ACTIONS.CLOSE, ACTIONS.PIPE}) do
+        local ended = action .. '\0'
+        if ended:sub(1, #text) == text:sub(1, #ended) then
+            return action
+        end
+    end
 end
 
 local FLAGS = {'shell', 'setsid', 'close_fds', 'restore_signals', 'group_signal', 'keep_child'}
@@ -57,12 +64,14 @@ local function check_environment(env)
     if type(env) ~= 'table' then
         wrong('popen.new', 'opts.env', 'table or nil', type(env))
     end
+    local texts = {}
     for name, value in pairs(env) do
         if type(name) ~= 'string' or type(value) ~= 'string' then
             wrong('popen.new', 'opts.env', '{[<string>] = <string>, ...}', 'a non-string key or value')
         end
+        texts[name] = arguments.c_text(value)
     end
-    return env
+    return texts
 end
 
 -- Returns all options with their defaults, and the environment.
@@ -71,19 +80,18 @@ local function complete(given)
     for number = 0, #STREAMS do
         local name = STREAMS[number]
         local action = given[name]
-        if action ~= nil then
+        if type(action) ~= 'nil' then
             if type(action) ~= 'string' then
                 wrong('popen.new', 'opts.' .. name, 'string or nil', type(action))
-            elseif not is_action[action] then
-                wrong('popen.new', 'opts.' .. name, 'popen.opts.<...> constant', action)
             end
-            options[name] = action
+            options[name] = action_of(action)
+                or wrong('popen.new', 'opts.' .. name, 'popen.opts.<...> constant', arguments.c_text(action))
         end
     end
-    local env = given.env ~= nil and check_environment(given.env) or nil
+    local env = type(given.env) ~= 'nil' and check_environment(given.env) or nil
     for _, name in ipairs(FLAGS) do
         local value = given[name]
-        if value ~= nil then
+        if type(value) ~= 'nil' then
             if type(value) ~= 'boolean' then
                 wrong('popen.new', 'opts.' .. name, 'boolean or nil', type(value))
             end
@@ -100,7 +108,7 @@ local function arguments_of(argv, options)
         if type(argument) ~= 'string' then
             wrong('popen.new', ('argv[%d]'):format(number), 'string', type(argument))
         end
-        list[number] = argument
+        list[number] = arguments.c_text(argument)
     end
     if options.group_signal and not options.setsid then
         illegal('popen: group signal without setting sid')
@@ -223,7 +231,7 @@ local function check_stream(state, number)
 end
 
 local function deadline_of(timeout, usage)
-    if timeout == nil then
+    if type(timeout) == 'nil' then
         return nil
     elseif type(timeout) ~= 'number' or timeout < 0 or timeout ~= timeout then
         illegal(usage)
@@ -244,14 +252,14 @@ end
 
 local function flag(options, name, usage)
     local value = options[name]
-    if value ~= nil and type(value) ~= 'boolean' then
+    if type(value) ~= 'nil' and type(value) ~= 'boolean' then
         illegal(usage)
     end
     return value
 end
 
 local function table_of(options, usage)
-    if options ~= nil and type(options) ~= 'table' then
+    if type(options) ~= 'nil' and type(options) ~= 'table' then
         illegal(usage)
     end
     return options or {}
@@ -344,9 +352,10 @@ end
 local SIGNAL_USAGE = 'Bad params, use: ph:signal(signo)'
 
 function methods.signal(self, number)
-    local state = state_of(self, SIGNAL_USAGE)
-    number = tonumber(number) or illegal(SIGNAL_USAGE)
-    return send(open_state(self, SIGNAL_USAGE), state and number)
+    state_of(self, SIGNAL_USAGE)
+    number = arguments.whole(arguments.number(number) or illegal(SIGNAL_USAGE))
+    local fits = number >= LEAST_INT and number < -LEAST_INT
+    return send(open_state(self, SIGNAL_USAGE), fits and number or LEAST_INT)
 end
 
 function methods.terminate(self)
@@ -418,7 +427,7 @@ function popen.new(...)
     local argv, given = ...
     if type(argv) ~= 'table' then
         wrong('popen.new', 'argv', 'table', first_type(...))
-    elseif given ~= nil and type(given) ~= 'table' then
+    elseif type(given) ~= 'nil' and type(given) ~= 'table' then
         wrong('popen.new', 'opts', 'table or nil', type(given))
     end
     local options, env = complete(given or {})
@@ -439,7 +448,7 @@ function popen.shell(...)
     local command, mode = ...
     if type(command) ~= 'string' then
         wrong('popen.shell', 'command', 'string', first_type(...))
-    elseif mode ~= nil and type(mode) ~= 'string' then
+    elseif type(mode) ~= 'nil' and type(mode) ~= 'string' then
         wrong('popen.shell', 'mode', 'string or nil', type(mode))
     end
     local options = {shell = true, setsid = true, group_signal = true}
@@ -451,7 +460,7 @@ function popen.shell(...)
         elseif character == 'w' then
             options.stdin = 'pipe'
         else
-            wrong('popen.shell', 'mode', "'r', 'w', 'R' or its combination", mode)
+            wrong('popen.shell', 'mode', "'r', 'w', 'R' or its combination", arguments.c_text(mode))
         end
     end
     return popen.new({command}, options)

@@ -1,4 +1,5 @@
 -- require('socket'): sockets for fibers, TCP clients and servers. A failed call returns nil; errno() tells why.
+local arguments = require('internal.arguments')
 local errno = require('errno')
 local fiber = require('fiber')
 local fio = require('fio')
@@ -10,18 +11,18 @@ local python = require('internal.python')
 local objects = require('internal.socket_object')
 local wait = require('internal.wait')
 
-local error, ipairs, pcall, setmetatable, tostring, type = error, ipairs, pcall, setmetatable, tostring, type
+local error, ipairs, pairs, pcall, setmetatable, tostring, type = error, ipairs, pairs, pcall, setmetatable, tostring, type
 local constants, methods, open, is_unix = objects.constants, objects.methods, objects.open, objects.is_unix
 local number_of, protocol_number, FOREVER, TRANSIENT =
     objects.number_of, objects.protocol_number, objects.FOREVER, objects.TRANSIENT
 
 local FATAL = {[errno.EBADF] = true, [errno.EINVAL] = true, [errno.EOPNOTSUPP] = true, [errno.ENOTSOCK] = true}
 
--- Returns the number of one or several flags, or nil if one is unknown.
+-- Returns the number of one or several flags, or nil if one is unknown. A number is no flag.
 local function flags_of(flags)
     local result = 0
-    for _, name in ipairs(type(flags) == 'table' and flags or {flags}) do
-        local number = number_of(constants.AI_FLAGS, name)
+    for _, name in pairs(type(flags) == 'table' and flags or {flags}) do
+        local number = constants.AI_FLAGS[name]
         if number == nil then
             return nil
         end
@@ -30,18 +31,27 @@ local function flags_of(flags)
     return result
 end
 
+-- Returns the number of an option in a table of names; 0 if it is absent.
+local function optional(names, value)
+    if type(value) == 'number' then
+        return arguments.whole_int(value)
+    end
+    return value == nil and 0 or names[value]
+end
+
 -- Returns the hints of an address, or nil and the number of an error.
 local function hints_of(opts)
     local hints = setmetatable({
-        type = number_of(constants.SO_TYPE, opts.type or 0), family = number_of(constants.DOMAIN, opts.family or 0),
-        flags = flags_of(opts.flags),
+        type = optional(constants.SO_TYPE, opts.type), family = optional(constants.DOMAIN, opts.family),
+        flags = opts.flags == nil and 0 or flags_of(opts.flags),
     }, {__serialize = 'map'})
     if hints.family == nil or hints.type == nil or hints.flags == nil then
         return nil, errno.EINVAL
     end
-    hints.proto = protocol_number(opts.protocol)
-    if hints.proto == nil then
-        return nil, errno.EPROTOTYPE
+    local protocol = protocol_number(opts.protocol)
+    hints.proto = protocol and arguments.whole_int(protocol)
+    if protocol == nil then
+        return nil, type(opts.protocol) == 'string' and errno.EPROTOTYPE or errno.EINVAL
     end
     return hints
 end
@@ -84,8 +94,8 @@ local function getaddrinfo(host, port, timeout, options)
 end
 
 -- Returns the socket of the first address that `try(socket, address)` accepts. If it accepts none, errno is that of the
--- last one.
-local function first_of(addresses, try)
+-- last one. With `is_only`, only the first address of a family that the system has is tried.
+local function first_of(addresses, try, is_only)
     for _, address in ipairs(addresses) do
         local self = open(address.family, address.type, address.protocol)
         if self ~= nil then
@@ -95,15 +105,18 @@ local function first_of(addresses, try)
             local number = self._errno
             self:close()
             errno(number)
+            if is_only then
+                return nil
+            end
         end
     end
 end
 
-local function resolve(host, port, timeout)
+local function resolve(host, port, timeout, flags)
     if is_unix(host) then
         return {{host = host, port = port, family = 'AF_UNIX', type = 'SOCK_STREAM', protocol = 0}}
     end
-    return getaddrinfo(host, port, timeout, {type = 'SOCK_STREAM'})
+    return getaddrinfo(host, port, timeout, {type = 'SOCK_STREAM', flags = flags})
 end
 
 local function connect_to(deadline)
@@ -174,7 +187,7 @@ end
 local function bind_to(prepare)
     return function(self, address)
         local backlog
-        if prepare ~= nil then
+        if prepare then
             backlog = prepare(self)
         else
             self:setsockopt('SOL_SOCKET', 'SO_REUSEADDR', 1)
@@ -189,7 +202,7 @@ local function bind_to(prepare)
                 return false
             end
         end
-        return self:listen(type(backlog) == 'number' and backlog or nil)
+        return self:listen(backlog)
     end
 end
 
@@ -227,11 +240,12 @@ end
 
 -- Returns a listening socket and its address, or nil and the reason.
 local function tcp_listen(host, port, prepare, timeout)
-    local addresses, reason = resolve(host, port, timeout)
+    -- Without a host, all addresses of the machine.
+    local addresses, reason = resolve(host, port, timeout, 'AI_PASSIVE')
     if addresses == nil then
         return nil, reason
     end
-    local self, address = first_of(addresses, bind_to(prepare))
+    local self, address = first_of(addresses, bind_to(prepare), true)
     if self == nil then
         return nil, errno.strerror()
     end
@@ -243,7 +257,8 @@ end
 local function tcp_server(host, port, options, timeout)
     if type(options) == 'function' then
         options = {handler = options}
-    elseif type(options) ~= 'table' or type(options.handler) ~= 'function' then
+    elseif type(options) ~= 'table' or type(options.handler) ~= 'function'
+        or options.prepare ~= nil and type(options.prepare) ~= 'function' then
         error(SERVER_USAGE)
     end
     options = {handler = options.handler, name = options.name or 'server', prepare = options.prepare}

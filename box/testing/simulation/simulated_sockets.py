@@ -22,7 +22,7 @@ from itertools import count
 from typing import Final
 
 from box.testing.simulation.datagram_socket import DatagramSocket
-from box.testing.simulation.host_names import protocol_number
+from box.testing.simulation.host_names import numeric_family, protocol_number
 from box.testing.simulation.loop import SimulatedLoop
 from box.testing.simulation.simulated_network import SimulatedHost
 from box.testing.simulation.simulated_socket import SimulatedSocket
@@ -78,6 +78,12 @@ class SimulatedSockets:
     async def getaddrinfo(self, loop: asyncio.AbstractEventLoop, query: AddressQuery) -> list[AddressInfo]:
         """Look up addresses as in a thread, as on a real machine."""
         return await loop.run_in_executor(None, self.host.network.names.look_up, query)
+
+    def address_of(self, text: str) -> tuple[int, str]:
+        family = numeric_family(text)
+        if not family:
+            raise network_error(errno.EINVAL)
+        return family, text
 
     def protocol_number(self, name: str) -> int:
         return protocol_number(name)

@@ -31,16 +31,20 @@ local TEXTS = {
     'ca_path', 'ca_file', 'unix_socket', 'ssl_key', 'ssl_cert', 'interface', 'accept_encoding', 'proxy',
     'proxy_user_pwd', 'no_proxy',
 }
-local NUMBERS = {'keepalive_idle', 'keepalive_interval', 'low_speed_limit', 'low_speed_time', 'proxy_port', 'timeout'}
+local WHOLE = {'keepalive_idle', 'keepalive_interval', 'low_speed_limit', 'low_speed_time', 'proxy_port'}
 local FLAGS = {'verify_host', 'verify_peer', 'follow_location', 'verbose'}
 
+-- A longer timeout, in seconds, is none.
+local FOREVER = 365 * 86400 * 100
 -- The most bytes of a header field of a request, with its name.
 local LONGEST_FIELD = 8192
 
+-- Returns the fields as C sees them, nil if there are none.
 local function check_headers(headers)
     if type(headers) ~= 'table' then
         error('opts.headers should be a table')
     end
+    local fields = {}
     for name, value in pairs(headers) do
         if type(value) ~= 'string' then
             error('opts.headers values should be strings')
@@ -49,14 +53,15 @@ local function check_headers(headers)
         elseif #name + #': ' + #value > LONGEST_FIELD then
             error(require('internal.error').new_here({type = 'IllegalParams', message = 'header is too large'}), 0)
         end
+        fields[name] = arguments.c_text(value)
     end
-    return next(headers) and headers or nil
+    return next(fields) and fields or nil
 end
 
 -- Returns the text of an option as C sees it: a zero byte ends it, and a value that is neither text nor number is none.
 local function c_text(value)
     local text = arguments.text(value)
-    return text and text:match('^%Z*')
+    return text and arguments.c_text(text)
 end
 
 local function options_of(given)
@@ -64,8 +69,12 @@ local function options_of(given)
     for _, name in ipairs(TEXTS) do
         options[name] = c_text(given[name])
     end
-    for _, name in ipairs(NUMBERS) do
-        options[name] = given[name] ~= nil and (arguments.number(given[name]) or 0) or nil
+    for _, name in ipairs(WHOLE) do
+        options[name] = arguments.whole(given[name])
+    end
+    if type(given.timeout) ~= 'nil' then
+        local timeout = arguments.number(given.timeout) or 0
+        options.timeout = timeout < FOREVER and timeout or nil
     end
     for _, name in ipairs(FLAGS) do
         if type(given[name]) == 'boolean' then

@@ -1,6 +1,9 @@
--- Errors of wrong arguments, like those of C functions. They show the place of the caller, and the name by which it
+-- Arguments as C functions take them, and errors of wrong ones. Errors show the place of the caller, and the name by which it
 -- called the function; '?' if the caller is not a Lua function or made a tail call.
-local getinfo, error, type, tonumber = debug.getinfo, error, type, tonumber
+local getinfo, error, type, tonumber, tostring = debug.getinfo, error, type, tonumber, tostring
+local ceil, floor = math.ceil, math.floor
+
+local SMALLEST = -2 ^ 63
 
 local M = {}
 
@@ -25,6 +28,27 @@ end
 function M.text(value)
     local kind = type(value)
     return (kind == 'string' or kind == 'number') and tostring(value) or nil
+end
+
+-- Converts an argument to 64 bits as C does: the fraction of a number is cut off, a number that does not fit becomes the
+-- smallest one, and any other value counts as 0.
+function M.whole(value)
+    local number = M.number(value) or 0
+    if not (number >= SMALLEST and number < -SMALLEST) then
+        return SMALLEST
+    end
+    return number < 0 and ceil(number) or floor(number)
+end
+
+-- Converts an argument to the 32 bits of a C int: the low ones of its 64 bits.
+function M.whole_int(value)
+    local number = M.whole(value) % 2 ^ 32
+    return number < 2 ^ 31 and number or number - 2 ^ 32
+end
+
+-- Returns the text of an argument as C reads it: it ends at a zero byte.
+function M.c_text(value)
+    return (tostring(value):gsub('%z.*', ''))
 end
 
 return M

@@ -62,7 +62,7 @@ end
 function debug.sethook(...)
     local position = type((...)) == 'thread' and 2 or 1
     local hook = select(position, ...)
-    if hook == nil then
+    if type(hook) == 'nil' then
         raw_sethook(...)
         hook_of_user = nil
     elseif arguments.text((select(position + 1, ...))) == nil then

@@ -4,8 +4,8 @@ local python = require('internal.python')
 
 local error, ipairs, select, tostring, type = error, ipairs, select, tostring, type
 
--- Adds the functions to `fio`. `outcome(failure, ...)` is that of fio.
-return function(fio, outcome)
+-- Adds the functions to `fio`. `outcome(failure, ...)` and `c_text(path)` are those of fio.
+return function(fio, outcome, c_text)
 
 function fio.mktree(path, mode)
     if type(path) ~= 'string' then
@@ -18,11 +18,11 @@ function fio.mktree(path, mode)
         if found == nil then
             local ok, problem = fio.mkdir(current, mode)
             if not ok then
-                return false, ('Error creating directory %s: %s'):format(current, tostring(problem))
+                return false, 'Error creating directory ' .. current .. ': ' .. tostring(problem)
             end
         elseif not found:is_dir() then
             errno(errno.EEXIST)
-            return false, ('Error creating directory %s: %s'):format(current, errno.strerror(errno.EEXIST))
+            return false, 'Error creating directory ' .. current .. ': ' .. errno.strerror(errno.EEXIST)
         end
     end
     return true
@@ -37,9 +37,9 @@ function fio.rmtree(path)
     if names == nil then
         return nil, reason
     end
-    local ok, problem = outcome(false, python.fio_rmtree(path))
+    local ok, problem = outcome(false, python.fio_rmtree(c_text(path)))
     if not ok then
-        return false, ('failed to remove %s: %s'):format(path, problem.message)
+        return false, 'failed to remove ' .. path .. ': ' .. problem.message
     end
     return true
 end
@@ -52,9 +52,9 @@ function fio.copyfile(from, to)
     if target and target:is_dir() then
         to = fio.pathjoin(to, fio.basename(from))
     end
-    local ok, problem = outcome(false, python.fio_copyfile(from, to))
+    local ok, problem = outcome(false, python.fio_copyfile(c_text(from), c_text(to)))
     if not ok then
-        return false, ('failed to copy %s to %s: %s'):format(from, to, problem.message)
+        return false, 'failed to copy ' .. from .. ' to ' .. to .. ': ' .. problem.message
     end
     return true
 end
@@ -79,7 +79,7 @@ function fio.copytree(from, to)
     end
     local found = fio.stat(from)
     if found == nil then
-        return false, ('Directory %s does not exist'):format(from)
+        return false, 'Directory ' .. from .. ' does not exist'
     elseif not found:is_dir() then
         return false, errno.strerror(errno.ENOTDIR)
     end

@@ -1,7 +1,8 @@
--- Installs Tarantool's additions to the standard library of Lua: members of string, table and os, and the globals utf8, help and
+-- Installs Tarantool's additions to the standard library of Lua: members of string, table, math and os, and the globals utf8, help and
 -- tutorial.
 require('internal.string_format')
 require('internal.string_library')
+require('internal.math_library')
 require('internal.table_library')
 require('internal.os_library')
 require('internal.program_library')

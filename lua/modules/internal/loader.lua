@@ -248,7 +248,7 @@ end
 
 -- Without a path the root is the directory of the caller's file, and with NULL the current one.
 function package.setsearchroot(path)
-    if type(path) == 'nil' then
+    if type(path) == 'nil' or path == false then
         local info = getinfo(2, 'S')
         path = info ~= nil and info.source:match('^@(.*)/') or '.'
     elseif path == nil then
@@ -256,7 +256,7 @@ function package.setsearchroot(path)
         return
     end
     if type(path) ~= 'string' then
-        error('Search root must be a string')
+        error('Search root must be a string', 0)
     end
     search_root = python.abspath(path)
 end

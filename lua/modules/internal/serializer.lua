@@ -13,7 +13,7 @@
 local ffi = require('ffi')
 local marks = require('internal.marks')
 
-local floor, format = math.floor, string.format
+local floor, format = math.floor, require('internal.string_format').of_luajit
 local next, select, type, tostring, tonumber = next, select, type, tostring, tonumber
 local rawget, pcall, error = rawget, pcall, error
 local getmetatable = debug.getmetatable

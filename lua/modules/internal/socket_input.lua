@@ -56,10 +56,11 @@ local function end_of_first(text, from, delimiters)
     return found
 end
 
+-- Returns the length of the longest delimiter. Values that are no texts are refused when there is data to search.
 local function longest_of(delimiters)
     local longest = 1
     for _, delimiter in ipairs(delimiters) do
-        longest = max(longest, #delimiter)
+        longest = type(delimiter) == 'string' and max(longest, #delimiter) or longest
     end
     return longest
 end

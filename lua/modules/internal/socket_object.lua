@@ -10,13 +10,15 @@ local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local wait = require('internal.wait')
 
-local error, pairs, select, setmetatable, tostring, type = error, pairs, select, setmetatable, tostring, type
+local error, pairs, pcall, select, setmetatable, tostring, type = error, pairs, pcall, select, setmetatable, tostring, type
 local huge, min = math.huge, math.min
 
 local READ, WRITE = 1, 2
-local READ_SIZE, WRITE_SIZE = 16384, 1048576
+local READ_SIZE, WRITE_SIZE = 16320, 1048576
+local RECEIVE_SIZE, DATAGRAM_SIZE = 512, 65536    -- that are asked for without a size
 local FOREVER = 365 * 86400 * 500
 local BACKLOG = 256
+local LARGEST_BUFFER = 2 ^ 40    -- bytes; no machine has so many
 local SHUTDOWN = {
     R = 0, READ = 0, receive = 0, W = 1, WRITE = 1, send = 1, RW = 2, READ_WRITE = 2, both = 2, [0] = 0, [1] = 1, [2] = 2,
 }
@@ -54,10 +56,10 @@ end
 local methods = {}
 local socket_mt = {__index = methods}
 
-local function adopt(fd)
+local function adopt(fd, kind)
     close_abandoned()
     return setmetatable({
-        _handle = gc(handle_type(fd), collect), _buffer = '', _start = 0, _more = {}, _more_size = 0, _reads = 0,
+        _kind = kind, _handle = gc(handle_type(fd), collect), _buffer = '', _start = 0, _more = {}, _more_size = 0, _reads = 0,
     }, socket_mt)
 end
 
@@ -114,11 +116,14 @@ local NAMES = {[READ] = 'R', [WRITE] = 'W', [READ + WRITE] = 'RW'}
 local IOWAIT_USAGE = "Usage: iowait(fd, 1 | 'r' | 2 | 'w' | 3 | 'rw' [, timeout])"
 
 local function wait_ready(fd, mask, timeout)
-    if type(timeout) ~= 'nil' and type(timeout) ~= 'number' then
-        error(("bad argument #3 to 'iowait' (number expected, got %s)"):format(type(timeout)))
-    elseif timeout ~= nil and timeout >= FOREVER then
-        timeout = nil
+    if not timeout then
+        timeout = FOREVER
     end
+    local seconds = arguments.number(timeout)
+    if seconds == nil then
+        error(("bad argument #3 to 'iowait' (number expected, got %s)"):format(type(timeout)))
+    end
+    timeout = seconds < FOREVER and seconds or nil
     local ready = wait(python.socket_wait(fd, mask, timeout))
     fiber.testcancel()    -- even if there was no wait
     return ready
@@ -127,7 +132,7 @@ end
 -- Returns the bits of events: a number, or a text of the letters R and W in any order; nil for anything else.
 local function mask_of(events)
     if type(events) == 'number' then
-        local mask = events - math.fmod(events, 1)
+        local mask = arguments.whole_int(events)
         return mask > 0 and mask <= READ + WRITE and mask or nil
     elseif type(events) ~= 'string' or not events:find('^[rRwW]+$') then
         return nil
@@ -148,7 +153,7 @@ local function iowait(...)
     if select('#', ...) < 2 then
         error(IOWAIT_USAGE, 2)
     end
-    local fd = optional_number(given, 1, -1)
+    local fd = arguments.whole_int(optional_number(given, 1, -1))
     timeout = optional_number(timeout, 3, FOREVER)
     if fd < 0 and type(events) == 'nil' then
         fiber.sleep(timeout)
@@ -182,8 +187,10 @@ function methods.writable(self, timeout)
     return wait_for(self, WRITE, timeout) ~= 0
 end
 
+-- Returns 'R', 'W' or 'RW'; 0 after the timeout.
 function methods.wait(self, timeout)
-    return NAMES[wait_for(self, READ + WRITE, timeout)] or ''
+    local ready = wait_for(self, READ + WRITE, timeout)
+    return NAMES[ready] or ready
 end
 
 -- ---- addresses -------------------------------------------------------------------------------
@@ -192,11 +199,18 @@ local function is_unix(host)
     return host == 'unix/'
 end
 
-local function integer(value, call)
-    if type(value) ~= 'number' or value - value ~= 0 then
-        error(("bad argument #2 to '%s' (cannot convert '%s' to 'int')"):format(call, type(value)))
+-- Converts the second argument of a function of C to an int.
+local function c_int(value, call)
+    if type(value) == 'number' then
+        return tonumber(ffi.cast('int', value))
     end
-    return value
+    local is_table = type(value) == 'table'
+    local ok, result = pcall(ffi.new, 'int', is_table and '' or value)
+    if not ok then
+        local problem = is_table and "cannot convert 'table' to 'int'" or result
+        error(("bad argument #2 to '%s' (%s)"):format(call, problem))
+    end
+    return tonumber(result)
 end
 
 function methods.sysconnect(self, host, port)
@@ -208,7 +222,7 @@ function methods.bind(self, host, port)
 end
 
 function methods.listen(self, backlog)
-    return outcome(self, false, python.socket_listen(fd_of(self), integer(backlog or BACKLOG, 'listen')))
+    return outcome(self, false, python.socket_listen(fd_of(self), c_int(backlog == nil and BACKLOG or backlog, 'listen')))
 end
 
 function methods.accept(self)
@@ -217,7 +231,7 @@ function methods.accept(self)
         return outcome(self, nil, nil, from)
     end
     self._errno = nil
-    return adopt(fd), decode(from)
+    return adopt(fd, self._kind), decode(from)
 end
 
 local function described(self, ...)
@@ -238,6 +252,9 @@ end
 -- Returns the number of one flag or of a list of flags, which are names; nil if one is unknown. As in Tarantool, a number
 -- is no flag.
 local function flag_bits(flags)
+    if flags == nil then
+        return 0
+    end
     local result = 0
     for _, name in pairs(type(flags) == 'table' and flags or {flags}) do
         local flag = constants.SEND_FLAGS[name]
@@ -249,12 +266,22 @@ local function flag_bits(flags)
     return result
 end
 
+-- Returns the number of bytes that a buffer of Tarantool has room for. A wrong size is refused as there.
+local function room_for(size)
+    if type(size) ~= 'number' or not (size > -LARGEST_BUFFER and size < LARGEST_BUFFER) then
+        require('buffer').ibuf():alloc(size)
+    end
+    size = tonumber(size)
+    -- Tarantool takes a negative size for a huge one.
+    return size < 0 and DATAGRAM_SIZE or size
+end
+
 function methods.sysread(self, size)
     size = size or READ_SIZE
     if size < 0 then
         error('socket:sysread(): size can not be negative')
     end
-    return outcome(self, nil, python.socket_read(fd_of(self), integer(size, 'read'), 0))
+    return outcome(self, nil, python.socket_read(fd_of(self), room_for(size), 0))
 end
 
 -- Writes a text, or the first `size` bytes of a pointer.
@@ -278,12 +305,18 @@ function methods.send(self, data, flags)
     return outcome(self, nil, python.socket_write(fd, data, number))
 end
 
+-- Returns the size of a read that is given none: a datagram is read to its end.
+local function default_size(self)
+    return self._kind == constants.SO_TYPE.SOCK_DGRAM and DATAGRAM_SIZE or RECEIVE_SIZE
+end
+
 function methods.recv(self, size, flags)
     local fd, number = fd_of(self), flag_bits(flags)
     if number == nil then
         return outcome(self, nil, nil, errno.EINVAL)
     end
-    return outcome(self, nil, python.socket_read(fd, integer(size or READ_SIZE, 'recv'), number))
+    self._errno = nil
+    return outcome(self, nil, python.socket_read(fd, room_for(size == nil and default_size(self) or size), number))
 end
 
 function methods.sendto(self, host, port, data, flags)
@@ -302,10 +335,11 @@ function methods.recvfrom(self, size, flags)
     if number == nil then
         return outcome(self, nil, nil, errno.EINVAL)
     end
-    -- As in Tarantool, what is no number is 0.
-    local count = size == nil and READ_SIZE or arguments.number(size) or 0
-    count = count == count and count or 0
-    local data, from = python.socket_recvfrom(fd, integer(count, 'recvfrom'), number)
+    local count = size == nil and default_size(self) or arguments.whole(size)
+    if count < 0 and count > -LARGEST_BUFFER then
+        return outcome(self, nil, nil, errno.ENOMEM)
+    end
+    local data, from = python.socket_recvfrom(fd, count < 0 and DATAGRAM_SIZE or min(count, DATAGRAM_SIZE), number)
     if data == nil then
         return outcome(self, nil, nil, from)
     end
@@ -336,20 +370,24 @@ function methods.read(self, options, timeout)
     else
         error(READ_USAGE)
     end
-    if type(delimiter) ~= 'nil' and type(delimiter) ~= 'string' and type(delimiter) ~= 'table' then
+    if delimiter ~= nil and type(delimiter) ~= 'string' and type(delimiter) ~= 'table' then
         error(READ_USAGE)
     elseif limit < 0 then
         error('socket:read(): limit can not be negative')
     end
-    return read_until(self, limit, type(delimiter) == 'table' and delimiter or {delimiter}, timeout or FOREVER)
+    local delimiters = type(delimiter) == 'table' and delimiter or delimiter == nil and {} or {delimiter}
+    return read_until(self, limit, delimiters, timeout or FOREVER)
 end
 
 -- Writes all bytes. Returns their number; nil after the timeout or a failure.
 function methods.write(self, octets, timeout)
     fd_of(self)
     local kind = type(octets)
-    if kind == 'table' or kind == 'boolean' then
+    if kind ~= 'string' and kind ~= 'cdata' and kind ~= 'number' and kind ~= 'nil' then
         error(("cannot convert '%s' to 'const char *'"):format(kind == 'boolean' and 'bool' or kind))
+    end
+    if type(octets) == 'cdata' then
+        octets = ffi.string(ffi.cast('const char *', octets), #octets)
     end
     local written, size = 0, #octets
     if size == 0 then
@@ -405,17 +443,14 @@ local function option_of(level, name)
     return known[name]
 end
 
--- Converts a value as Tarantool does, which assigns it to an `int[1]`.
-local function number_in(value)
-    if type(value) == 'table' then
-        value = value[1] or 0
+local LINGER_USAGE = 'Use s:linger(%s)'
+
+-- Raises an error for an option that is neither a number nor a text.
+local function refuse_structure(name, linger_arguments)
+    if name == 'SO_LINGER' then
+        error(LINGER_USAGE:format(linger_arguments), 2)
     end
-    if value == nil or type(value) == 'table' then
-        error(("cannot convert '%s' to 'int'"):format(type(value)))
-    elseif type(value) == 'string' then
-        error("cannot convert 'string' to 'int [1]'")
-    end
-    return value
+    error('Unsupported socket option: ' .. tostring(name), 2)
 end
 
 function methods.setsockopt(self, level, name, value)
@@ -426,8 +461,14 @@ function methods.setsockopt(self, level, name, value)
     local info = option_of(number, name)
     if not info.rw then
         error(('Socket option %s is read only'):format(tostring(name)))
-    elseif info.type ~= TEXT then
-        value = number_in(value)
+    elseif info.type == STRUCT then
+        refuse_structure(name, 'active[, timeout]')
+    end
+    if type(value) == 'boolean' then
+        value = value and 1 or 0
+    end
+    if info.type ~= TEXT then
+        value = tonumber(ffi.new('int[1]', value)[0])
     end
     return outcome(self, false, python.socket_setopt(fd, number, info.iname, value))
 end
@@ -439,10 +480,12 @@ function methods.getsockopt(self, level, name)
     end
     local info = option_of(number, name)
     if info.type == STRUCT then
-        error(('Unknown type of socket option: %s'):format(tostring(name)))
+        refuse_structure(name, '')
     end
     return outcome(self, nil, python.socket_getopt(fd, number, info.iname, info.type == TEXT))
 end
+
+local new_linger = ffi.typeof('struct { int active; int timeout; }[1]')
 
 -- Returns whether a socket lingers and for how many seconds. With `active` it sets both first, and returns what it got.
 function methods.linger(self, active, seconds)
@@ -457,11 +500,8 @@ function methods.linger(self, active, seconds)
     if seconds == nil then
         seconds = 0
     end
-    local number = type(seconds) ~= 'string' and tonumber(seconds) or type(seconds) == 'boolean' and 0
-    if not number then
-        error(("cannot convert '%s' to 'int'"):format(type(seconds)))
-    end
-    if outcome(self, nil, python.socket_linger(fd, active ~= false, number)) ~= nil then
+    local number = new_linger({{active = 1, timeout = seconds}})[0].timeout
+    if outcome(self, nil, python.socket_linger(fd, active and true or false, number)) ~= nil then
         return active, seconds
     end
 end
@@ -522,7 +562,7 @@ local function protocol_number(protocol)
     if protocol == nil or type(protocol) == 'number' then
         return protocol or 0
     end
-    return python.socket_protocol(tostring(protocol))
+    return type(protocol) == 'string' and python.socket_protocol(protocol) or nil
 end
 
 local function open(domain, kind, protocol)
@@ -537,7 +577,7 @@ local function open(domain, kind, protocol)
         errno(problem)
         return nil
     end
-    return adopt(fd)
+    return adopt(fd, kind_number)
 end
 
 return {

@@ -1,163 +1,218 @@
--- string.format of LuaJIT 2.0, made to do what that of Tarantool does (LuaJIT 2.1):
--- - `%q` takes any value, not only strings and numbers.
--- - `%s` keeps what follows a zero byte in a string.
--- - Flags may be repeated, and a wrong conversion is named in the error.
-local concat, find, format, gsub, match = table.concat, string.find, string.format, string.gsub, string.match
-local sub = string.sub
-local error, ipairs, pcall, select, type, unpack = error, ipairs, pcall, select, type, unpack
-local tonumber, tostring = tonumber, tostring
+-- string.format of LuaJIT 2.0 ends texts at a zero byte, rounds halves to even digits, accepts only strings and numbers for
+-- `%q`, and has other texts for wrong options. This one formats as that of the LuaJIT 2.1 of Tarantool, which rounds halves away
+-- from zero; later ones do not. A template is read once. The module returns LuaJIT's function, which rounds like the C library.
+local byte, char, find, format, gmatch = string.byte, string.char, string.find, string.format, string.gmatch
+local gsub, match, rep, sub, concat = string.gsub, string.match, string.rep, string.sub, table.concat
+local abs, floor, frexp, log10 = math.abs, math.floor, math.frexp, math.log10
+local error, ipairs, pcall, select, tonumber, tostring, type, unpack =
+    error, ipairs, pcall, select, tonumber, tostring, type, unpack
 
--- Plans are kept by template until there are so many: a program that makes its templates from data must not fill the
--- memory.
-local MOST_PLANS = 1000
+local MOST_TEMPLATES, LONGEST_TEMPLATE = 1000, 1000    -- that are kept, in bytes
+local PERCENT, PERIOD = 37, 46
+local MANY_FLAGS = '%%' .. rep('[-+ #0]', 6)
 
-local plans, count = {}, 0
+-- Template -> what read_template has found.
+local templates, count = {}, 0
 
--- Each flag once, because LuaJIT 2.0 refuses more than five.
-local function once(flags)
-    local kept = ''
-    for flag in flags:gmatch('.') do
-        if not find(kept, flag, 1, true) then
-            kept = kept .. flag
+-- Reads the conversion at `first`. Returns its last position and its letter; or nil and the wrong option.
+local function read_conversion(template, first)
+    local last = select(2, find(template, '^[-+ #0]*%d?%d?%.?', first + 1))
+    if byte(template, last) == PERIOD then
+        last = select(2, find(template, '^%d?%d?', last + 1))
+    end
+    local letter = sub(template, last + 1, last + 1)
+    if find(letter, '^[AEFGXacdefgiopqsux]') then
+        return last + 1, letter
+    end
+    return nil, sub(template, first, find(letter, '^[^%z\1-\31]') and last + 1 or last)
+end
+
+-- Returns the number of digits that a conversion of a fraction shows: behind the period, or for `%e` and `%g` altogether.
+local function digits_of(conversion, letter)
+    local precision = match(conversion, '%.(%d*)')
+    local digits = precision and (tonumber(precision) or 0) or 6
+    if find(letter, '[eE]') then
+        return digits + 1
+    end
+    return find(letter, '[gG]') and digits == 0 and 1 or digits
+end
+
+-- Returns a template with each flag of a conversion once: LuaJIT 2.0 refuses more than five.
+local function with_single_flags(template)
+    return (gsub(template, '%%([-+ #0%%]*)', function(flags)
+        local kept = ''
+        for flag in gmatch(flags, '.') do
+            if flag == '%' then
+                return nil
+            elseif not find(kept, flag, 1, true) then
+                kept = kept .. flag
+            end
         end
-    end
-    return kept
+        return '%' .. kept
+    end))
 end
 
--- Splits the conversion at `from`. Returns its flags, width, precision (with the point) and letter, an empty text if it
--- has none, and the place after it. Width and precision have at most two digits.
-local function split(template, from)
-    local flags, width, point = match(template, '^%%([-+ #0]*)(%d?%d?)()', from)
-    local precision, letter = match(template, '^(%.%d?%d?)()', point)
-    if precision == nil then
-        precision, letter = '', point
+-- Returns {conversions, mistake, from, is_easy, has_byte, short}. `short` is a template to use instead. A conversion has a
+-- letter, its bounds and, for fractions, the number of digits. `mistake` is a wrong option at `from`. LuaJIT's function
+-- formats all arguments right if `is_easy`.
+local function read_template(template)
+    local read = {conversions = {}, is_easy = true}
+    local short = find(template, MANY_FLAGS) and with_single_flags(template) or template
+    if short ~= template then
+        read.short = short
     end
-    local kind = match(template, '^[cdiouxXaAeEfgGpsq]?', letter)
-    return flags, width, precision, kind, letter + #kind
-end
-
--- Returns what is known of a template:
--- - `native`: the template for LuaJIT, up to a wrong conversion;
--- - `wrong`: the text of that conversion, if there is one;
--- - `texts`: how many arguments `%s` shows;
--- - `any`: the places of the arguments for `%q`;
--- - `usual`: whether LuaJIT does the right thing with it, as long as no string has zeros;
--- - `parts`: literal texts (strings) and conversions ({conversion, place of its argument}), in their order.
-local function plan_of(template)
-    local plan = {texts = 0, any = {}, parts = {}}
-    local parts, native, place, from = plan.parts, {}, 0, 1
-    while plan.wrong == nil do
-        local percent = find(template, '%', from, true)
-        local literal = sub(template, from, (percent or 0) - 1)
-        native[#native + 1], parts[#parts + 1] = literal, gsub(literal, '%%%%', '%%')
-        if percent == nil then
-            break
-        elseif sub(template, percent + 1, percent + 1) == '%' then
-            native[#native + 1], parts[#parts + 1] = '%%', '%'
-            from = percent + 2
+    local place = find(template, '%', 1, true)
+    while place ~= nil do
+        if byte(template, place + 1) == PERCENT then
+            place = place + 1
         else
-            local flags, width, precision, kind, next_from = split(template, percent)
-            if kind == '' then
-                -- Printable characters are part of what the error shows.
-                plan.wrong = sub(template, percent, next_from - 1) .. match(template, '^[^%z\1-\31]?', next_from)
+            local last, letter = read_conversion(template, place)
+            if last == nil then
+                read.mistake, read.from, read.is_easy = letter, place, false
                 break
             end
-            place = place + 1
-            local text = '%' .. once(flags) .. width .. precision .. kind
-            native[#native + 1], parts[#parts + 1] = text, {text, place}
-            if kind == 's' then
-                plan.texts = plan.texts + 1
-            elseif kind == 'q' then
-                plan.any[#plan.any + 1] = place
-            end
-            from = next_from
+            read.conversions[#read.conversions + 1] = {
+                letter = letter, first = place, last = last, is_fixed = letter == 'f',
+                digits = find(letter, '[eEfgG]') and digits_of(sub(template, place, last), letter) or nil,
+            }
+            read.is_easy = read.is_easy and not find(letter, '[csqeEfgG]')
+            read.has_byte = read.has_byte or letter == 'c'
+            place = last
         end
+        place = find(template, '%', place + 1, true)
     end
-    plan.native = concat(native)
-    plan.usual = plan.native == template and #plan.any == 0
-    return plan
+    if #template <= LONGEST_TEMPLATE then
+        if count >= MOST_TEMPLATES then
+            templates, count = {}, 0
+        end
+        templates[template], count = read, count + 1
+    end
+    return read
 end
 
-local function find_plan(template)
-    local plan = plan_of(template)
-    if count == MOST_PLANS then
-        plans, count = {}, 0
+-- Returns the next number away from zero if a number is halfway between two texts of a conversion; otherwise nil.
+local function above_half(number, conversion)
+    local size, places = abs(number), conversion.digits
+    if not conversion.is_fixed and size > 0 then
+        local exponent = floor(log10(size))
+        if 10 ^ exponent > size then
+            exponent = exponent - 1
+        elseif 10 ^ (exponent + 1) <= size then
+            exponent = exponent + 1
+        end
+        places = places - 1 - exponent
     end
-    plans[template], count = plan, count + 1
-    return plan
+    -- Only a number whose last binary digit is one place behind the last decimal digit is halfway.
+    local unit = 10 ^ -places
+    local is_half = places >= 0 and size * 2 ^ (places + 1) % 2 == 1 or places < 0 and size % unit == unit / 2
+    if is_half then
+        local step = 2 ^ (select(2, frexp(size)) - 53)
+        return step < unit / 2 and (number < 0 and number - step or number + step) or nil
+    end
 end
 
-local function has_zeros(a, b, ...)
-    if type(a) == 'string' and find(a, '\0', 1, true) or type(b) == 'string' and find(b, '\0', 1, true) then
-        return true
-    end
-    return select('#', ...) > 0 and has_zeros(...)
-end
-
--- Shows a string by a `%s` with its flags, width and precision.
-local function show(conversion, text)
-    local flags, width, precision = split(conversion, 1)
+-- Returns a text of any bytes as `%s` shows it.
+local function shown(conversion, text)
+    local flags, width, precision = match(conversion, '^%%([-+ #0]*)(%d*)(%.?%d*)')
     if precision ~= '' then
         text = sub(text, 1, tonumber(sub(precision, 2)) or 0)
     end
-    local padding = (' '):rep((tonumber(width) or 0) - #text)
-    return find(flags, '-', 1, true) and text .. padding or padding .. text
+    local filling = rep(' ', (tonumber(width) or 0) - #text)
+    return find(flags, '-', 1, true) and text .. filling or filling .. text
 end
 
--- Formats piece by piece. All arguments fit.
-local function format_parts(plan, ...)
-    local shown = {}
-    for i, part in ipairs(plan.parts) do
-        if type(part) == 'string' then
-            shown[i] = part
+-- Formats conversion by conversion, because arguments have zero bytes.
+local function in_pieces(template, conversions, arguments)
+    local pieces, from = {}, 1
+    for place, conversion in ipairs(conversions) do
+        local argument, letter = arguments[place], conversion.letter
+        local text = sub(template, conversion.first, conversion.last)
+        pieces[#pieces + 1] = format(sub(template, from, conversion.first - 1))
+        if letter == 's' then
+            pieces[#pieces + 1] = shown(text, argument)
+        elseif letter == 'c' then
+            pieces[#pieces + 1] = shown(text, char(argument % 256))
         else
-            local conversion, place = unpack(part)
-            local argument = select(place, ...)
-            if sub(conversion, -1) == 's' and has_zeros(argument) then
-                shown[i] = show(conversion, argument)
-            else
-                shown[i] = format(conversion, argument)
+            pieces[#pieces + 1] = format(text, argument)
+        end
+        from = conversion.last + 1
+    end
+    pieces[#pieces + 1] = format(sub(template, from))
+    return concat(pieces)
+end
+
+-- Replaces arguments of `%s` and `%q` by their texts, and numbers that would be rounded wrong. Returns whether a text has a
+-- zero byte, or is one of `%c`.
+local function prepare(conversions, arguments, size)
+    local has_zero = false
+    for place, conversion in ipairs(conversions) do
+        local letter, argument = conversion.letter, arguments[place]
+        if place > size then
+            return has_zero
+        elseif letter == 'c' then
+            local code = tonumber(argument)
+            has_zero = has_zero or code ~= nil and code % 256 < 1
+        elseif letter == 's' or letter == 'q' then
+            arguments[place] = tostring(tostring(argument))    -- a __tostring may return anything
+            has_zero = has_zero or letter == 's' and find(arguments[place], '%z') ~= nil
+        elseif conversion.digits and (type(argument) == 'number' or type(argument) == 'string') then
+            local number = tonumber(argument)
+            arguments[place] = number and above_half(number, conversion) or argument
+        end
+    end
+    return has_zero
+end
+
+-- Formats what LuaJIT's function may format wrong. Calls of it that may fail are tail calls, so that errors name the caller.
+local function format_carefully(template, read, ...)
+    local arguments, size = {...}, select('#', ...)
+    local has_zero = prepare(read.conversions, arguments, size)
+    if read.mistake ~= nil then
+        template = sub(template, 1, read.from - 1)
+    end
+    if (has_zero or read.mistake ~= nil) and pcall(format, template, unpack(arguments, 1, size)) then
+        if read.mistake ~= nil then
+            error(("invalid option '%s' to 'format'"):format(read.mistake), 2)
+        end
+        return in_pieces(template, read.conversions, arguments)
+    end
+    return format(template, unpack(arguments, 1, size))
+end
+
+-- Returns whether LuaJIT's function formats these arguments right: texts without a zero byte, and numbers not halfway.
+local function are_simple(conversions, _, ...)
+    for place = 1, math.min(select('#', ...), #conversions) do
+        local argument, conversion = select(place, ...), conversions[place]
+        local kind = type(argument)
+        if kind == 'number' then
+            if conversion.digits and above_half(argument, conversion) then
+                return false
             end
+        elseif kind ~= 'string' or conversion.digits or find(argument, '%z') then
+            return false
         end
     end
-    return concat(shown)
+    return true
 end
 
--- Returns the arguments; those for `%q` are replaced by their texts.
-local function as_texts(plan, ...)
-    local arguments, n = {...}, select('#', ...)
-    for _, place in ipairs(plan.any) do
-        if place <= n then
-            arguments[place] = tostring(arguments[place])
-        end
-    end
-    return unpack(arguments, 1, n)
-end
+local format_any
 
--- What formats with a plan. LuaJIT's function is always the last call, so that errors name the caller.
-local function format_planned(plan, ...)
-    if plan.wrong ~= nil and pcall(format, plan.native, ...) then
-        error(("invalid option '%s' to 'format'"):format(plan.wrong), 2)
-    elseif plan.texts > 0 and has_zeros(...) and pcall(format, plan.native, ...) then
-        return format_parts(plan, ...)
-    end
-    return format(plan.native, ...)
-end
-
-local function format_any(...)
+function format_any(...)
     local template = ...
-    if type(template) ~= 'string' then
-        return format(...)
+    if type(template) == 'string' then
+        local read = templates[template] or read_template(template)
+        if read.short ~= nil then
+            return format_any(read.short, select(2, ...))
+        end
+        if not read.is_easy and (read.mistake ~= nil or read.has_byte or not are_simple(read.conversions, ...)) then
+            return format_carefully(template, read, select(2, ...))
+        end
     end
-    local plan = plans[template] or find_plan(template)
-    if plan.usual and (plan.texts == 0 or not has_zeros(...)) then
-        return format(...)
-    elseif #plan.any > 0 then
-        return format_planned(plan, as_texts(plan, select(2, ...)))
-    end
-    return format_planned(plan, select(2, ...))
+    return format(...)
 end
 
-if not pcall(format, '%q', true) then
+if format('%.0f', 2.5) ~= '3' then
     string.format = format_any
 end
+
+return {of_luajit = format}

@@ -211,4 +211,7 @@ function string.strip(text, chars)
     return strip_right(strip_left(text, class), class)
 end
 
+-- An old name of gmatch that LuaJIT 2.0 still has.
+string.gfind = nil
+
 return string

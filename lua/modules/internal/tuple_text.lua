@@ -9,7 +9,7 @@ local printable = require('internal.printable')
 local get, skip, array_header, map_header = decoder.get, decoder.skip, decoder.array_header, decoder.map_header
 local byte_pointer = decoder.byte_pointer
 local is_text, base64 = printable.is_text, printable.base64
-local concat, format = table.concat, string.format
+local concat, format = table.concat, require('internal.string_format').of_luajit
 
 local OPTIONS = {decode_invalid_numbers = true}
 local INDENT = 2

@@ -169,3 +169,40 @@ def test_umask_without_an_argument_changes_nothing(lua: Lua) -> None:
 
 def test_an_unknown_account_is_nil(lua: Lua, tmp_path: Path) -> None:
     assert lua("return require('fio').chown(..., 'no such user', 0)", str(tmp_path)) == [None]
+
+
+def test_numbers_are_converted_as_in_c(lua: Lua, tmp_path: Path) -> None:
+    """Numbers out of range become the least one, whose low bits are 0; a mode that is left out gives no rights."""
+    assert lua(
+        """local fio, path = require('fio'), ...
+        local function mode_of(...)
+            local file = fio.open(path, {'O_CREAT', 'O_RDWR'}, ...)
+            local mode = file:stat().mode % 512
+            file:close()
+            fio.unlink(path)
+            return mode
+        end
+        local file = fio.open(path .. 'x', {'O_CREAT', 'O_RDWR'}, 420)
+        local function text(ok, problem) return ok or tostring(problem) end
+        return mode_of(), mode_of(nil), mode_of(420), mode_of({'S_IRUSR', 2}), mode_of(1e300), file:read(0),
+            text(file:truncate(1e300)), text(fio.mkdir(path, 2^32 + 448)), fio.stat(path).mode % 512,
+            text(fio.chmod(path .. '/no', 18446744073709551615ULL)), text(fio.utime(path .. '/no', 1, 1/0)),
+            text(fio.utime(path, 0/0)), file:seek(2LL), select(2, pcall(fio.open, path, 0, box.NULL)):match('bad.*'),
+            select(2, pcall(file.read, file, 1e300)):match('Failed.*')""",
+        str(tmp_path / "made"),
+    ) == [
+        0, 0, 420, 256, 396, "", "fio: Invalid argument", True, 448, "fio: No such file or directory",
+        "fio: No such file or directory", "fio: Invalid argument", 2,
+        "bad argument #2 to 'bor' (number expected, got nil)", "Failed to allocate -9223372036854775808 bytes in ibuf",
+    ]  # fmt: skip
+
+
+def test_paths_end_at_a_zero_byte(lua: Lua, tmp_path: Path) -> None:
+    """For the system; error texts show all of a path."""
+    (tmp_path / "a").write_text("x")
+    assert lua(
+        r"""local fio, directory = require('fio'), ...
+        return fio.stat(directory .. '/a\0b').size, fio.path.lexists(5), fio.dirname('a\0/b'),
+            select(2, fio.copytree('no\0pe', 'x')), select(2, pcall(fio.open, 'x', 'O\0'))""",
+        str(tmp_path),
+    )[:4] == [1, False, ".", "Directory no\0pe does not exist"]

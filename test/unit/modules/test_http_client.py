@@ -218,3 +218,41 @@ def test_a_node_stops_although_a_request_has_no_answer(lua: Lua, url: str) -> No
 def test_wrong_arguments_are_refused(lua: Lua, call: str, message: str) -> None:
     with pytest.raises(BoxError, match=message):
         lua(f"{HTTP} {call}", "http://127.0.0.1:1/")
+
+
+def test_requests_have_the_form_of_libcurl(lua: Lua) -> None:
+    """Methods are sent as they are, paths in their encoded form. After a redirection the method stays and the body does
+    not.
+    """
+    sent, no_host, far, odd = lua(
+        r"""
+        local http, socket = require('http.client'), require('socket')
+        local sent = {}
+        local server = socket.tcp_server('127.0.0.1', 0, function(c)
+            local text = c:read({delimiter = '\r\n\r\n'}, 5)
+            sent[#sent + 1] = text:gsub('\r\n', '|'):gsub('Host: [%d.:]+|', '')
+            local status = text:find('/moved') and '302 Found\r\nLocation: /b' or '200 OK'
+            c:write('HTTP/1.1 ' .. status .. '\r\nContent-Length: 0\r\nConnection: close\r\n\r\n')
+        end)
+        local url = '127.0.0.1:' .. server:name().port
+        http.get(url .. '/a b', {headers = {X = 'é\0y', Z = ''}, timeout = 1e15, keepalive_idle = 2.5,
+            keepalive_interval = 1})
+        http.request('G É', url, 'body', {keepalive_idle = 0/0})
+        http.put(url .. '/moved', 'body')
+        http.delete(url)
+        local function reason(...) return http.get(...).reason end
+        server:close()
+        return sent, reason(('x'):rep(70)), reason('http://127.0.0.1:1/', {timeout = 1e300}),
+            tostring(select(2, pcall(http.get, ' http://x')))
+        """
+    )
+    form = "Content-Type: application/x-www-form-urlencoded|Connection: close||"
+    assert sent == [
+        "GET /a%20b HTTP/1.1|Accept: */*|X: é|Keep-Alive: timeout=2|Connection: Keep-Alive||",
+        f"G É / HTTP/1.1|Content-Length: 4|Accept: */*|{form}",
+        f"PUT /moved HTTP/1.1|Content-Length: 4|Accept: */*|{form}",
+        "PUT /b HTTP/1.1|Content-Length: 4|Accept: */*|Connection: close||",
+        f"DELETE / HTTP/1.1|Accept: */*|Content-Length: 0|{form}",
+    ]
+    assert (no_host, far) == ("Couldn't resolve host name", "Couldn't connect to server")
+    assert odd == "curl: URL using bad/illegal format or missing URL"

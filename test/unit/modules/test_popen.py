@@ -103,6 +103,28 @@ def test_the_node_ends_with_its_processes_except_for_those_to_be_kept(lua: Lua) 
     os.waitpid(kept, 0)
 
 
+def test_path_is_not_searched_and_texts_end_at_a_zero_byte(lua: Lua) -> None:
+    """As execve does it; the first letters of an action are enough, and NULL is no action."""
+    assert lua(
+        POPEN
+        + """local function code(argv, options)
+            return popen.new(argv, options):wait().exit_code
+        end
+        local ph = popen.new({'/bin/echo\0x', 'a\0b'}, {stdout = 'pi', stderr = ''})
+        local sleeper = popen.new({'/bin/sleep', '9'})
+        local function problem(...) return (select(2, pcall(...))).message end
+        return code({'echo'}), code({''}), ph:read(), select(2, sleeper:signal(2^32)).message:match('signo.*'),
+            sleeper:kill(), problem(popen.new, {'x'}, {shell = box.NULL}), problem(popen.new, {'x'}, box.NULL),
+            problem(popen.shell, 'x', box.NULL), problem(sleeper.read, sleeper, box.NULL)"""
+    ) == [
+        2, 2, "a\n", "signo -2147483648", True,
+        'popen.new: wrong parameter "opts.shell": expected boolean or nil, got cdata',
+        'popen.new: wrong parameter "opts": expected table or nil, got cdata',
+        'popen.shell: wrong parameter "mode": expected string or nil, got cdata',
+        "Bad params, use: ph:read([{stdout = <boolean>, stderr = <boolean>, timeout = <number>}])",
+    ]  # fmt: skip
+
+
 def test_the_environment_is_replaced(lua: Lua) -> None:
     assert lua(
         POPEN

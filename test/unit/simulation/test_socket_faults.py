@@ -305,7 +305,8 @@ def test_datagrams_are_lost_and_overtake_each_other() -> None:
         )
         send = """
             udp = udp or require('socket')('AF_INET', 'SOCK_DGRAM', 'udp')
-            for i = 1, 100 do udp:sendto('node2', 7000, tostring(i)) end
+            local host = require('socket').getaddrinfo('node2', 7000)[1].host
+            for i = 1, 100 do udp:sendto(host, 7000, tostring(i)) end
         """
         take = "local result = got got = {} return result"
         rounds = []
