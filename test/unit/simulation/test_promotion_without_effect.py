@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("without_claims")
 
 FIRST, WAITING, LATER, LAST = 1, 100, 2, 3
 SEED = 4
-"""With this seed node2 hears of the later term before it is asked to lead again."""
+"""With this seed node3 has all rows of node1 when node1 is cut off."""
 
 Handover = Callable[[Simulation, list[SimulatedNode]], Awaitable[SimulatedNode]]
 
@@ -126,6 +126,15 @@ async def _lead_with(simulation: Simulation, node: SimulatedNode, only: Simulate
     network.isolate(node.name)
 
 
+async def _lead_again(simulation: Simulation, node: SimulatedNode, after: SimulatedNode) -> None:
+    """Let a node that was deposed back into the network, and elect it once it knows that it does not lead any more."""
+    simulation.network.rejoin(node.name)
+    simulation.network.isolate(after.name)
+    term = after.instance.elections.raft.term
+    await simulation.until(lambda: node.instance.elections.raft.term >= term, 60, "the later term")
+    await promote(simulation, node)
+
+
 async def _cluster(simulation: Simulation) -> list[SimulatedNode]:
     """Start five nodes; node2 leads and has a row that all nodes have."""
     nodes = one, two, *_ = await simulation.start_cluster(5, **OPTIONS)
@@ -144,9 +153,7 @@ async def story(simulation: Simulation, hand_over: Handover) -> None:
     simulation.network.isolate(two.name)
     waiting = simulation.loop.create_task(put_in_vain(two, WAITING))
     await _lead_with(simulation, one, three)
-    simulation.network.rejoin(two.name)
-    simulation.network.isolate(one.name)
-    await promote(simulation, two)
+    await _lead_again(simulation, two, one)
     await put(two, LATER)
     others = nodes[1:]
     await simulation.until(lambda: all(node.has(SPACE, LATER) for node in others), 60, "the rows of the leader")
@@ -182,9 +189,7 @@ async def _start_before_an_election(simulation: Simulation) -> None:
     network.isolate(two.name)
     waiting = simulation.loop.create_task(put_in_vain(two, WAITING))
     await _lead_with(simulation, one, three, LAST)
-    network.rejoin(two.name)
-    network.isolate(one.name)
-    leading = asyncio.ensure_future(promote(simulation, two))
+    leading = asyncio.ensure_future(_lead_again(simulation, two, one))
     while three.instance.elections.raft.leader_id != two.instance_id:
         await simulation.sleep(0.0001)
     for node in (two, four, five):
