@@ -15,13 +15,14 @@ class Waiters:
     which the condition holds. Coroutines are woken in the order in which they began to wait.
     """
 
-    __slots__ = ("_futures",)
+    __slots__ = ("_calls", "_futures")
 
     def __init__(self) -> None:
+        self._calls: dict[Callable[[], None], None] = {}
         self._futures: dict[asyncio.Future[None], None] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._futures)
+        return bool(self._futures or self._calls)
 
     def next(self) -> asyncio.Future[None]:
         """Return a future that the next `wake` completes. It may be cancelled; it is forgotten only at the next
@@ -40,8 +41,18 @@ class Waiters:
             finally:
                 self._futures.pop(future, None)
 
+    def call(self, function: Callable[[], None]) -> None:
+        """Call a function inside each `wake`, until `forget`: for what must not wait for the next turn of the loop."""
+        self._calls[function] = None
+
+    def forget(self, function: Callable[[], None]) -> None:
+        """End what `call` has begun."""
+        self._calls.pop(function, None)
+
     def wake(self) -> None:
         """Wake all coroutines that wait now."""
+        for function in tuple(self._calls):
+            function()
         futures, self._futures = self._futures, {}
         for future in futures:
             if not future.done():

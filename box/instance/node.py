@@ -454,7 +454,7 @@ class Instance:
         self.log.info("ready to accept requests")
         if is_founder:
             sources.found()
-            self.elections.new_term()
+            await self.elections.found()
         else:
             await sources.sync()
         if not sources.is_orphan:

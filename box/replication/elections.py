@@ -108,6 +108,8 @@ class Elections:
         self._timed: Wait | None = None
         self._timed_since = 0.0
         self._waiters = Waiters()
+        self._is_refused = False
+        """Whether the log has refused something since an instance founded its replica set."""
         self._is_stopped = False
         self._elects_by_majority = False
         """True if any two quorums have an instance in common."""
@@ -298,10 +300,24 @@ class Elections:
         if self.raft.wait is not before:
             self._follow_up()
 
-    def new_term(self) -> None:
-        """Begin a new term after a replica set was founded here, so that later members have no newer one."""
+    async def found(self) -> None:
+        """Begin a new term after a replica set was founded here, so that later members have no newer one.
+
+        Waits until what follows from that is in the log, or the log refuses it. A candidate, which is alone yet, leads
+        then, and the script that has configured it can write.
+        """
         self.raft.new_term()
         self._follow_up()
+        self._is_refused = False
+        await self._waiters.until(lambda: self._is_stopped or self._is_refused or self._is_settled)
+
+    @property
+    def _is_settled(self) -> bool:
+        """True while nothing about elections has to be written to the log."""
+        raft, limbo = self.raft, self._synchro.limbo
+        return raft.unrecorded is None and (
+            raft.role is not Role.LEADER or limbo.replica_term(limbo.instance_id) == raft.term
+        )
 
     def is_outdated(self, origin_id: int) -> bool:
         """Return whether an instance's waiting synchronous transactions were rolled back everywhere.
@@ -472,6 +488,7 @@ class Elections:
             if request is not None:
                 await self._record(request)
                 self._follow_up()
+                self._waiters.wake()
             news = self.raft.take_news()
             if news is not None:
                 self._push(news)
@@ -483,10 +500,15 @@ class Elections:
                 await self._write(raft_row(request))
             except BoxError as error:
                 self._log.error(f"could not write a raft request to the log: {error.message}")
+                self._refuse()
                 await asyncio.sleep(RETRY_DELAY)
             else:
                 self.raft.recorded(request)
                 return
+
+    def _refuse(self) -> None:
+        self._is_refused = True
+        self._waiters.wake()
 
     async def _take_over_limbo(self, term: int) -> None:
         """Take over the limbo, retrying while this instance leads: a missing quorum or a full disk may delay it."""
@@ -496,5 +518,6 @@ class Elections:
                 return
             except BoxError as error:
                 self._log.problem(error)
+                self._refuse()
                 # `sleep(0)` lets other tasks run even if the wait for a quorum ends at once.
                 await asyncio.sleep(0 if error.code == ErrorCode.QUORUM_WAIT else RETRY_DELAY)

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from box.data import codec
-from box.errors import BoxError, timed_out
+from box.errors import BoxError, fiber_is_cancelled, timed_out
 from box.instance.config import Config
 from box.instance.option_registry import has_feedback_daemon
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text, waiting
@@ -129,27 +129,42 @@ class CfgBinding(Binding):
         comparison = await self.node.replication.comparer.compare(text(uri))
         return codec.pack(comparison.described())
 
-    @waiting("ctl_wait_ro")
-    async def wait_ro(self, timeout: float | None = None) -> None:
+    @guarded("ctl_wait_ro")
+    def wait_ro(self, timeout: float | None = None) -> Outcome:
         """Wait until the instance is read-only. Raises TimedOut."""
-        await self._wait_mode(True, timeout)
+        return self._wait_mode(True, timeout)
 
-    @waiting("ctl_wait_rw")
-    async def wait_rw(self, timeout: float | None = None) -> None:
+    @guarded("ctl_wait_rw")
+    def wait_rw(self, timeout: float | None = None) -> Outcome:
         """Wait until the instance is writable. Raises TimedOut."""
-        await self._wait_mode(False, timeout)
+        return self._wait_mode(False, timeout)
 
-    async def _wait_mode(self, is_read_only: bool, timeout: float | None) -> None:
-        node = self.node
+    def _wait_mode(self, is_read_only: bool, timeout: float | None) -> Outcome:
+        node, runtime = self.node, self.runtime
         if node.mode.is_read_only == is_read_only:
-            return
+            return None
         if timeout is not None and not timeout > 0:
             raise timed_out()
-        try:
-            async with asyncio.timeout(timeout):
-                await node.mode_changes.until(lambda: node.mode.is_read_only == is_read_only)
-        except TimeoutError:
-            raise timed_out() from None
+
+        # The change itself wakes the fiber, so that it runs at the next yield of the fiber that has changed the mode.
+        def look() -> None:
+            if node.mode.is_read_only == is_read_only:
+                end()
+                runtime.wake(token)
+
+        def fail(error: BoxError) -> None:
+            end()
+            runtime.fail(token, error)
+
+        def end() -> None:
+            node.mode_changes.forget(look)
+            if timer is not None:
+                timer.cancel()
+
+        token = runtime.new_token(lambda: fail(fiber_is_cancelled()))
+        timer = None if timeout is None else runtime.loop.call_later(timeout, lambda: fail(timed_out()))
+        node.mode_changes.call(look)
+        return token
 
     @exported("ctl_is_recovery_finished")
     def is_recovery_finished(self) -> Any:

@@ -233,6 +233,25 @@ def test_waiting_for_a_mode(run: Run) -> None:
     run(body)
 
 
+def test_whoever_waits_for_a_mode_runs_at_the_next_yield(run: Run) -> None:
+    """A fiber that waits for a mode runs while the fiber that has changed it yields once."""
+
+    async def body(box: Box) -> None:
+        await box("""
+            fiber, seen = require('fiber'), {}
+            fiber.create(function()
+                box.ctl.wait_ro() seen[1] = 'ro'
+                box.ctl.wait_rw() seen[2] = 'rw'
+            end)
+            fiber.yield()
+        """)
+        assert await box("box.cfg{read_only = true} fiber.yield() return seen[1]") == "ro"
+        assert await box("box.cfg{read_only = false} fiber.yield() return seen[2]") == "rw"
+        assert await box.fails("box.ctl.wait_ro(0.001)") == "timed out"
+
+    run(body)
+
+
 def test_calls_of_the_protocol(run: Run) -> None:
     """`node.functions` runs CALL and EVAL requests."""
 

@@ -251,6 +251,19 @@ async def _voter() -> None:
         await successor.node.elections.promote()
 
 
+async def _founder() -> None:
+    async with cluster() as running:
+        founder = await running.member().start(listen=None, election_mode="candidate")
+        assert founder.node.elections.raft.role is Role.LEADER
+        assert founder.node.mode.reason is None
+        await founder.make_space(SPACE, "test")
+
+
+def test_a_candidate_that_founds_a_replica_set_leads_at_once() -> None:
+    """A script that configures the first candidate and then creates its spaces finds it writable."""
+    asyncio.run(_founder())
+
+
 def test_a_voter_gives_its_leadership_away() -> None:
     asyncio.run(_voter())
 
