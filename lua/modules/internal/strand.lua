@@ -94,6 +94,7 @@ end
 local function work(strand)
     while true do
         finish(strand, pcall(strand.run, unpack(strand, 1, strand.n)))
+        strand = nil    -- an idle coroutine must not keep what its last strand has used
         strand = raw_yield(IDLE)
     end
 end

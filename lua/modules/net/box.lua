@@ -1,4 +1,5 @@
 -- require('net.box'): requests to other instances. The connection `self` is to this instance.
+local ffi = require('ffi')
 local console = require('net.box.console_client')
 local errors = require('internal.error')
 local fiber = require('fiber')
@@ -98,10 +99,17 @@ local function shut_down(remote)
     end
 end
 
-local function events_of(remote)
+-- Returns the callbacks for the fiber of a connection. They do not keep the connection: if nobody else does, it is collected
+-- and closed, as in Tarantool.
+local function events_of(owner)
     local events, last_reason = {}, nil
+    local held = setmetatable({remote = owner}, {__mode = 'v'})
 
     function events.state_changed(state, reason)
+        local remote = held.remote
+        if remote == nil then
+            return
+        end
         local was_connected = remote._is_connected
         if CONNECTED[state] and not was_connected then
             remote._is_connected = true
@@ -126,7 +134,10 @@ local function events_of(remote)
     end
 
     function events.handshake(greeting)
-        if greeting.protocol ~= 'Binary' then
+        local remote = held.remote
+        if remote == nil then
+            return 'Connection closed'
+        elseif greeting.protocol ~= 'Binary' then
             return 'Unsupported protocol: ' .. greeting.protocol
         end
         remote.protocol, remote.peer_uuid = greeting.protocol, greeting.uuid
@@ -134,7 +145,9 @@ local function events_of(remote)
     end
 
     function events.requires(protocol)
-        local version, features = remote.opts.required_protocol_version, remote.opts.required_protocol_features
+        local remote = held.remote
+        local options = remote and remote.opts or {}
+        local version, features = options.required_protocol_version, options.required_protocol_features
         if version == nil and features == nil then
             return
         end
@@ -163,18 +176,22 @@ local function events_of(remote)
     end
 
     function events.schema(version, spaces, indexes, collations)
+        local remote = held.remote
+        if remote == nil then
+            return
+        end
         remote.space = schema.build(remote, spaces, indexes, collations)
         remote.schema_version = version
         run_all(remote._on_schema_reload, remote)
     end
 
     function events.reconnect_after()
-        local delay = remote.opts.reconnect_after
+        local delay = held.remote and held.remote.opts.reconnect_after
         return type(delay) == 'number' and delay > 0 and delay or nil
     end
 
     function events.connect_timeout()
-        return tonumber(remote.opts.connect_timeout) or CONNECT_TIMEOUT
+        return held.remote and tonumber(held.remote.opts.connect_timeout) or CONNECT_TIMEOUT
     end
 
     return events
@@ -201,7 +218,9 @@ local function connect_to(host, port, options)
         remote['_' .. name] = trigger.new(name)
     end
     remote._is_connected, remote._watched, remote._last_stream = false, {}, 0
-    remote._transport = transport.new(host, port, user, password, events_of(remote))
+    local channel = transport.new(host, port, user, password, events_of(remote))
+    remote._transport = channel
+    remote._guard = ffi.gc(ffi.new('char[1]'), function() channel:stop() end)
     if options.console then
         console.adopt(remote)
     end
