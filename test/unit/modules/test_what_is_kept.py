@@ -11,7 +11,11 @@ CONNECT = "local c = net.connect(uri, {reconnect_after = 0.01}) "
 USES = {
     "a fiber": "fiber.new(function() fiber.sleep(0.001) return object end)",
     "a storage of a fiber": "fiber.new(function() fiber.self().storage.object = object end)",
-    "a fiber that is cancelled": "local f = fiber.new(function() fiber.sleep(9) return object end) fiber.yield() f:cancel()",
+    "a fiber that is cancelled": """
+        local f = fiber.new(function() fiber.sleep(9) return object end)
+        fiber.yield()
+        f:cancel()
+    """,
     "a fiber that is joined": """
         local f = fiber.new(function() return object end)
         f:set_joinable(true)
