@@ -102,6 +102,7 @@ class WebRequest:
         self.handle = pycurl.Curl()
         self._lines: list[bytes] = []
         self._body: list[bytes] = []
+        self._has_key = "ssl_key" in options
         try:
             self._set_method(method, body)
             self._set_options(_encoded(url), options)
@@ -180,6 +181,8 @@ class WebRequest:
 
     def failure(self, code: int) -> BoxError:
         """Return the error for a code of libcurl."""
+        if code == pycurl.E_BAD_FUNCTION_ARGUMENT and self._has_key:
+            code = pycurl.E_SSL_CERTPROBLEM  # later versions of libcurl say so if they cannot read the key
         number = int(self.handle.getinfo(pycurl.OS_ERRNO)) or errno.EINVAL
         return system_error(f"curl: {_TEXTS.get(code, 'Unknown error')}", number)
 

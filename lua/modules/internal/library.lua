@@ -8,6 +8,7 @@ require('internal.os_library')
 require('internal.program_library')
 require('internal.file_library')
 require('internal.c_library')
+require('internal.c_namespace')
 rawset(_G, 'utf8', require('utf8'))
 require('internal.console_help')
 -- LuaJIT 2.0 has no table.new and table.clear.

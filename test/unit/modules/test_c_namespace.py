@@ -1,0 +1,57 @@
+"""ffi.C has what programs call in Tarantool's executable: functions of its log and of the libraries in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .conftest import Lua
+
+
+def test_constants_and_functions_of_the_log(lua: Lua, tmp_path: Path) -> None:
+    path = tmp_path / "c.log"
+    assert lua(
+        """
+        local ffi = require('ffi')
+        box.cfg{log = ..., log_level = 3}
+        ffi.C._say(ffi.C.S_CRIT, 'a.lua', 5, nil, '%s', 'hello')
+        ffi.C._say(ffi.C.S_CRIT, 'a.lua', 6, 'why', 'a %s', 'b')
+        ffi.C._say(ffi.C.S_WARN, 'a.lua', 7, nil, 'not this')
+        return ffi.C.S_CRIT, ffi.C.log_level, type(ffi.C)
+        """,
+        str(path),
+    ) == [3, 3, "userdata"]
+    lines = [line.partition(" C> ")[2] for line in path.read_text().splitlines()]
+    assert lines[-2:] == ["hello", "a b: why"]
+    assert "not this" not in path.read_text()
+
+
+def test_functions_of_openssl_and_zlib(lua: Lua) -> None:
+    """Functions of these libraries are found without `ffi.load`; others are not."""
+    assert lua(
+        """
+        local ffi = require('ffi')
+        ffi.cdef('void *TLS_server_method(void); const char *zlibVersion(void); int there_is_no_such_function(void);')
+        local function text(f) return tostring(select(2, pcall(f))) end
+        return ffi.C.TLS_server_method() ~= nil, ffi.string(ffi.C.zlibVersion()):match('^%d+%.') ~= nil,
+            text(function() return ffi.C.there_is_no_such_function end):match('undefined symbol: [%w_]+'),
+            text(function() return ffi.C.undeclared end)
+        """
+    ) == [
+        True,
+        True,
+        "undefined symbol: there_is_no_such_function",
+        "test.lua:7: missing declaration for symbol 'undeclared'",
+    ]
+
+
+def test_variables_of_c_libraries_can_be_set(lua: Lua) -> None:
+    assert lua(
+        """
+        local ffi = require('ffi')
+        ffi.cdef('int opterr;')
+        ffi.C.opterr = 5
+        local seen = ffi.C.opterr
+        ffi.C.opterr = 1
+        return seen, ffi.C.opterr
+        """
+    ) == [5, 1]
