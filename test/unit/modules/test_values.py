@@ -64,7 +64,7 @@ def test_key_definitions_compare_tuples(lua: Lua) -> None:
             k:compare_with_key(t, {1}), k:totable(), k:merge(key_def.new({{fieldno = 2, type = 'any'}})):totable()[3],
             tostring(k), type(k)"""
     ) == [
-        [7, "a"], -1, 0, 0, 1,
+        [7, "a"], -1, 0, 0, 6,
         [{"type": "unsigned", "fieldno": 3, "is_nullable": False},
          {"type": "string", "fieldno": 1, "is_nullable": False}],
         {"type": "any", "fieldno": 2, "is_nullable": False}, "<struct key_def &>", "cdata",
