@@ -87,11 +87,15 @@ class WebRequest:
         Raises:
             BoxSystemError: the arguments are not a valid request.
         """
+        fields: dict[str, list[str]] = {}
         for _ in range(_REDIRECTS_MAX):
             head, body = self._run_once()
             location = head["headers"].get("location", [""])[0] if "headers" in head else ""
+            # As in Tarantool, an answer has the header fields of the redirections before it, too.
+            for name, values in head.get("headers", {}).items():
+                fields.setdefault(name, []).extend(values)
             if head["status"] not in _REDIRECTS or not location or not self._options.get("follow_location", True):
-                return head, body
+                return (head | {"headers": fields} if fields else head), body
             self._url = urljoin(_parts_of(self._url).geturl(), location)
             if head["status"] in _SEE_OTHER:
                 # As in Tarantool, the method stays, without a body.

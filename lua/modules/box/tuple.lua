@@ -57,10 +57,11 @@ function methods.next(tuple, position)
     if type(position) ~= 'number' then
         error("bad argument #2 to 'box_tuple_field' (cannot convert '" .. type(position) .. "' to 'unsigned int')")
     end
-    if position < 0 then
+    local number = arguments.whole(position) % 2 ^ 32
+    if number >= #tuple then
         return nil
     end
-    return step(tuple, position)
+    return position + 1, (select(2, step(tuple, number)))
 end
 
 function methods.ipairs(tuple, position)
@@ -133,11 +134,15 @@ function methods.findall(tuple, offset, value)
     return found
 end
 
+local LEAST_INT = -2 ^ 31
+
 local function slice_start(offset, count)
     if offset >= 0 and offset < count then
         return offset
     elseif offset < 0 and -offset <= count then
         return offset + count
+    elseif offset == LEAST_INT then
+        return math.huge    -- as in Tarantool, whose sum overflows
     end
     error('tuple.slice(): start >= field count', 3)
 end
@@ -166,8 +171,8 @@ function methods.slice(tuple, ...)
     end
     local from, to = ...
     local count = #tuple
-    from = slice_start(tonumber(from) or 0, count)
-    to = argument_count == 2 and slice_end(tonumber(to) or 0, count) or count
+    from = slice_start(arguments.c_int(from), count)
+    to = argument_count == 2 and slice_end(arguments.c_int(to), count) or count
     if to <= from then
         error('tuple.slice(): start must be less than end', 2)
     end
@@ -268,7 +273,8 @@ end
 function methods.tomap(tuple, ...)
     local options = ...
     local names_only = type(options) == 'table' and options.names_only or nil
-    local has_bad_options = select('#', ...) > 1 or options ~= nil and type(options) ~= 'table'
+    local argument_count = select('#', ...)
+    local has_bad_options = argument_count > 1 or argument_count == 1 and type(options) ~= 'table'
         or names_only ~= nil and type(names_only) ~= 'boolean'
     if has_bad_options then
         error('Usage: tuple:tomap(opts)', 2)
