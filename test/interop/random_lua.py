@@ -23,7 +23,7 @@ OTHERS = [
 
 
 class RandomLua:
-    """Random parts of programs: values of all types, and lists of arguments, some of them wrong, too short or too long."""
+    """Random parts of programs: values of all types, and lists of arguments, some of them wrong or too short."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)

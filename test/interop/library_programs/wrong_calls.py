@@ -22,7 +22,8 @@ _FUNCTIONS = {
     "require('digest')": "base64_encode base64_decode crc32 crc32_update md5 md5_hex sha1_hex sha224_hex sha256_hex "
     "sha384_hex sha512_hex sha512 murmur guava pbkdf2_hex aes256cbc.encrypt crc32.new murmur.new",
     "require('crypto')": "digest.md5 digest.sha1 digest.sha512 digest.nope hmac.md5_hex hmac.sha256 "
-    "cipher.aes128.cbc.encrypt cipher.aes256.ecb.decrypt cipher.des.cbc.encrypt digest.md5.new cipher.aes192.ofb.encrypt.new",
+    "cipher.aes128.cbc.encrypt cipher.aes256.ecb.decrypt cipher.des.cbc.encrypt digest.md5.new "
+    "cipher.aes192.ofb.encrypt.new",
     "require('iconv')": "new",
     "require('uuid')": "fromstr frombin is_uuid new",
     "require('decimal')": "new abs ln log10 exp sqrt precision scale round rescale trim is_decimal",
@@ -36,8 +37,8 @@ _FUNCTIONS = {
     "require('merger')": "new new_source_fromtable new_table_source new_tuple_source new_source_frombuffer",
     "require('http.client')": "new",
     "require('fun')": "range iter take nth wrap chain zip duplicate tabulate",
-    "string": "split startswith endswith strip lstrip rstrip hex fromhex ljust rjust center rep sub byte char find match "
-    "gsub len upper reverse format",
+    "string": "split startswith endswith strip lstrip rstrip hex fromhex ljust rjust center rep sub byte char find "
+    "match gsub len upper reverse format",
     "table": "concat copy deepcopy sort insert remove maxn unpack clear new",
     "utf8": "len upper lower sub char next isalpha isdigit islower isupper casecmp cmp",
     "os": "getenv difftime",
