@@ -72,18 +72,18 @@ end
 
 -- ---- sources ---------------------------------------------------------------------------------
 
--- Returns a function that makes one step of the generator, from the state of the step before. After the end the
--- generator may be called again, with the last state that it returned.
+-- Returns a function that makes one step of the generator, from the state of the step before, and returns true and the
+-- value; nothing at the end. After the end the generator may be called again, with the last state that it returned.
 local function stepper(kind, generate, param, state)
     local function taken(...)
         local next_state, value = ...
         if type(next_state) == 'nil' then
-            return nil
+            return
         elseif select('#', ...) ~= 2 then
             wrong(('Expected <state>, <%s>, got %d return values'):format(kind, select('#', ...)))
         end
         state = next_state
-        return value
+        return true, value
     end
     local function returned(ok, ...)
         if not ok then
@@ -97,18 +97,17 @@ local function stepper(kind, generate, param, state)
     end
 end
 
--- Makes a source of lists: `next_list()` returns a table of tuples, or nil at the end. With `is_kept`, a tuple can be put
--- back.
+-- Makes a source of lists: `next_list()` returns true and a table of tuples, or nothing at the end. With `is_kept`, a tuple
+-- can be put back.
 local function of_lists(next_list, is_kept)
     local list, position = {}, 0
     return new_source(function()
         while type(list[position + 1]) == 'nil' do
-            list, position = next_list(), 0
-            if list == nil then
-                list = {}
+            local has_more, following = next_list()
+            list, position = has_more and type(following) == 'table' and following or {}, 0
+            if not has_more then
                 return nil
-            elseif type(list) ~= 'table' then
-                list = {}
+            elseif list ~= following then
                 wrong('Expected <state>, <table>')
             end
         end
@@ -123,9 +122,7 @@ end
 
 -- Decodes the MessagePack array at the read position of a buffer to a list.
 local function take_buffer(buffer)
-    if type(buffer) == 'nil' then
-        return nil
-    elseif not is_buffer(buffer) then
+    if not is_buffer(buffer) then
         wrong('Expected <state>, <buffer>')
     end
     local size = tonumber(buffer.wpos - buffer.rpos)
@@ -181,8 +178,8 @@ function M.new_tuple_source(...)
     local generate, param, state = generator_of('tuple', ...)
     local step = stepper('tuple', generate, param, state)
     return new_source(function()
-        local value = step()
-        return type(value) ~= 'nil' and as_tuple(value) or nil
+        local has_more, value = step()
+        return has_more and as_tuple(value) or nil
     end)
 end
 
@@ -190,7 +187,10 @@ function M.new_buffer_source(...)
     local generate, param, state = generator_of('buffer', ...)
     local step = stepper('buffer', generate, param, state)
     return of_lists(function()
-        return take_buffer(step())
+        local has_more, buffer = step()
+        if has_more then
+            return true, take_buffer(buffer)
+        end
     end)
 end
 

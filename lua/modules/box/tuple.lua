@@ -54,10 +54,11 @@ end
 function methods.next(tuple, position)
     check(tuple, 'tuple:next(tuple[, pos])')
     position = position ~= nil and position or 0
-    if type(position) ~= 'number' then
+    -- As in Tarantool, a 64-bit integer is a position, too.
+    if tonumber(position) == nil or type(position) == 'string' then
         error("bad argument #2 to 'box_tuple_field' (cannot convert '" .. type(position) .. "' to 'unsigned int')")
     end
-    local number = arguments.whole(position) % 2 ^ 32
+    local number = arguments.whole(tonumber(position)) % 2 ^ 32
     if number >= #tuple then
         return nil
     end

@@ -523,3 +523,26 @@ def test_numbers_out_of_range(lua: Lua) -> None:
         [None, "position is out of string"], "~", "table overflow", "expected decimal, number or string as 1 argument",
         "attempt to index local 'key' (a number value)", "h:1", True,
     ]  # fmt: skip
+
+
+def test_null_is_no_absent_argument(lua: Lua) -> None:
+    assert lua(
+        """
+        local merger = require('merger')
+        local function problem(...) return (tostring(select(2, pcall(...))):gsub('^%S+:%d+: ', '')) end
+        local function once(_, state) if state == nil then return 1, nil end end
+        local function of(kind) return merger['new_' .. kind .. '_source'](once) end
+        local lists, tuples, buffers = of('table'), of('tuple'), of('buffer')
+        local fio = require('fio')
+        local old = fio.umask()
+        fio.umask(0/0)
+        return problem(lists.select, lists), problem(tuples.select, tuples), problem(buffers.select, buffers),
+            problem(require('yaml').encode, 1, box.NULL):sub(1, 13), fio.umask(old),
+            select(2, box.tuple.new{1, 'a'}:next(1LL)), (pcall(require('buffer').ibuf, -0.25)),
+            problem(require('msgpack').ibuf_decode, box.NULL), problem(require('csv').dump, {{1}}, {}, 5)
+        """
+    ) == [
+        "Expected <state>, <table>", "A tuple or a table expected, got nil", "Expected <state>, <buffer>",
+        "Usage: encode", 0, "a", True, "msgpack.ibuf_decode: rpos is null",
+        "attempt to index local 'writable' (a number value)",
+    ]  # fmt: skip
