@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from box.instance.node import Instance
 
-_LESS, _EQUAL, _GREATER = 0, 1, 2
+_EQUAL: Final = 256
+"""Is added to results of comparisons, because negative numbers mean waits."""
 _UNORDERED: Final = frozenset({FieldType.ANY, FieldType.ARRAY, FieldType.MAP})
 
 
@@ -132,8 +133,31 @@ def ordered_definition(packed: bytes, own: tuple[Collation, ...]) -> KeyDef:
     return key
 
 
-def _three_way(left: SortKey, right: SortKey) -> int:
-    return _LESS if left < right else _GREATER if left > right else _EQUAL
+def _difference(part: PartDef, left: Any, right: Any) -> int | None:
+    """Return the difference of the first bytes that differ, which is how Tarantool compares unsigned numbers as they
+    are packed, and bytes and texts without a collation. None if no such bytes differ or values are others.
+    """
+    if part.type == FieldType.UNSIGNED and isinstance(left, int) and isinstance(right, int):
+        return (codec.pack(left)[0] - codec.pack(right)[0]) or None
+    if isinstance(left, str) and isinstance(right, str) and is_binary(part.collation_id):
+        left, right = (value.encode(errors="surrogateescape") for value in (left, right))
+    if isinstance(left, bytes) and isinstance(right, bytes):
+        return next((one - other for one, other in zip(left, right, strict=False) if one != other), None)
+    return None
+
+
+def _compared(
+    key: KeyDef, left: list[Any], right: list[Any], lefts: Sequence[SortKey], rights: Sequence[SortKey]
+) -> int:
+    """Return how the values of a key compare with others, for which there are sort keys as well."""
+    for part, one, other, low, high in zip(key.parts, left, right, lefts, rights, strict=False):
+        if low != high:
+            return _EQUAL + (_difference(part, one, other) or (-1 if low < high else 1))
+    return _EQUAL
+
+
+def _as_sequence(key: KeyDef, sort_key: SortKey) -> Sequence[SortKey]:
+    return sort_key if len(key) > 1 else (sort_key,)
 
 
 def own_collations(node: Instance) -> tuple[Collation, ...]:
@@ -172,20 +196,21 @@ class KeyDefBinding(Binding):
 
     @guarded("key_def_compare")
     def compare(self, packed: bytes, left: bytes, right: bytes) -> Outcome:
-        """Compare two tuples: 0, 1 or 2 if the first is less, equal or greater."""
+        """Compare two tuples. Returns _EQUAL and what Tarantool's function returns."""
         key = ordered_definition(packed, self._own)
         first = _fields(left)
         _check_fields(key, first)
         second = _fields(right)
         _check_fields(key, second)
-        return _three_way(key.extract(first), key.extract(second))
+        lefts, rights = (_as_sequence(key, key.extract(fields)) for fields in (first, second))
+        return _compared(key, key.extract_values(first), key.extract_values(second), lefts, rights)
 
     @guarded("key_def_compare_with_key")
     def compare_with_key(self, packed: bytes, raw: bytes, values: bytes) -> Outcome:
-        """Compare a tuple with a key, which may have fewer parts: 0, 1 or 2 if the tuple is less, equal or greater."""
+        """Compare a tuple with a key, which may have fewer parts. Returns a result like that of `compare`."""
         key = ordered_definition(packed, self._own)
         fields = _fields(raw)
         _check_fields(key, fields)
-        given = key.parse_parts(_fields(values))
-        own = key.extract(fields)
-        return _three_way((own if len(key) > 1 else (own,))[: len(given)], given)
+        wanted = _fields(values)
+        given = key.parse_parts(wanted)
+        return _compared(key, key.extract_values(fields), wanted, _as_sequence(key, key.extract(fields)), given)

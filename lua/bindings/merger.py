@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -32,10 +31,11 @@ def _reading(
 
 
 class Heads:
-    """The first tuples of the sources of one merger, in their order.
+    """The first tuples of the sources of one merger, as a binary heap.
 
-    Of equal tuples the one of the earlier source comes first, in both directions. `validate` and `extract` make the
-    sort key of a tuple.
+    The heap is that of Tarantool, so that equal tuples of several sources come in its order: an entry rises only above
+    a greater one, but sinks below an equal one, and in reverse order equal entries count as less. `validate` and
+    `extract` make the sort key of a tuple.
     """
 
     __slots__ = ("_extract", "_heads", "_is_reverse", "_validate")
@@ -43,8 +43,6 @@ class Heads:
     def __init__(self, packed: bytes, own: tuple[Collation, ...], *, is_reverse: bool) -> None:
         self._validate, self._extract = _reading(packed, own)
         self._is_reverse = is_reverse
-        # Ascending pairs. In reverse order they are taken from the end, and places are negative, so that among equal
-        # tuples the earlier source still comes first.
         self._heads: list[tuple[SortKey, int]] = []
 
     def add(self, place: int, raw: bytes) -> None:
@@ -53,13 +51,47 @@ class Heads:
         Raises:
             DataError: FIELD_MISSING or FIELD_TYPE.
         """
-        insort(self._heads, (self._extract(self._validate(raw)), -place if self._is_reverse else place))
+        heads, key, is_reverse = self._heads, self._extract(self._validate(raw)), self._is_reverse
+        position = len(heads)
+        heads.append((key, place))
+        while position > 0 and (key < heads[parent := (position - 1) // 2][0]) != is_reverse:
+            heads[position] = heads[parent]
+            position = parent
+        heads[position] = key, place
 
-    def take(self) -> int:
-        """Remove the first tuple and return the place of its source; 0 if no tuple is left."""
-        if not self._heads:
-            return 0
-        return -self._heads.pop()[1] if self._is_reverse else self._heads.pop(0)[1]
+    @property
+    def first(self) -> int:
+        """The place of the source whose tuple comes next; 0 if no tuple is left."""
+        return self._heads[0][1] if self._heads else 0
+
+    def replace(self, raw: bytes) -> None:
+        """Replace the first tuple by the next one of the same source.
+
+        Raises:
+            DataError: FIELD_MISSING or FIELD_TYPE.
+        """
+        self._heads[0] = self._extract(self._validate(raw)), self._heads[0][1]
+        self._sink()
+
+    def drop(self) -> None:
+        """Remove the first tuple, because its source has ended."""
+        last = self._heads.pop()
+        if self._heads:
+            self._heads[0] = last
+            self._sink()
+
+    def _sink(self) -> None:
+        heads, is_reverse = self._heads, self._is_reverse
+        position, size = 0, len(heads)
+        sinking = heads[0]
+        while (child := 2 * position + 1) < size:
+            if child + 1 < size and (heads[child + 1][0] < heads[child][0]) != is_reverse:
+                child += 1
+            if (sinking[0] < heads[child][0]) != is_reverse:
+                break
+            heads[position] = heads[child]
+            position = child
+        heads[position] = sinking
 
 
 class MergerBinding(Binding):
@@ -86,20 +118,27 @@ class MergerBinding(Binding):
             return self.failure(error)
         return None
 
-    @exported("merger_take")
-    def take(self, number: int) -> int:
-        """Remove the first tuple of the merger `number`, and return the place of its source; 0 at the end."""
-        return self._mergers[number].take()
+    @exported("merger_first")
+    def first(self, number: int) -> int:
+        """Return the place of the source whose tuple comes next; 0 at the end."""
+        return self._mergers[number].first
 
     @exported("merger_replace")
-    def replace(self, number: int, place: int, raw: bytes) -> Any:
-        """Add the next tuple (with salt) of the source at `place`, then take the first tuple of all sources."""
+    def replace(self, number: int, raw: bytes) -> Any:
+        """Replace the first tuple by the next one (with salt) of its source. Returns the place that comes next."""
         heads = self._mergers[number]
         try:
-            heads.add(int(place), raw[:-SALT_SIZE])
+            heads.replace(raw[:-SALT_SIZE])
         except BoxError as error:
             return self.failure(error)
-        return heads.take()
+        return heads.first
+
+    @exported("merger_drop")
+    def drop(self, number: int) -> int:
+        """Remove the first tuple, because its source has ended. Returns the place that comes next; 0 at the end."""
+        heads = self._mergers[number]
+        heads.drop()
+        return heads.first
 
     @exported("merger_close")
     def close(self, number: int) -> None:

@@ -41,7 +41,7 @@ local function bytes(size, position)
     elseif number ~= number or number == -math.huge then
         return 2 ^ 63
     end
-    return number >= 0 and math.floor(number) or number + 2 ^ 64
+    return number > -1 and math.max(math.floor(number), 0) or number + 2 ^ 64
 end
 
 function methods.size(buffer)

@@ -16,13 +16,14 @@ local ALGORITHMS = {
 
 -- Pieces are kept until result() is called: Python computes the hash at once and keeps no state for Lua.
 -- `return error(text)` gives an error the position of the caller, as in Tarantool.
-local function new_collector(what, compute)
+local function new_collector(what, compute, has_key)
     local methods = {}
 
     function methods.init(self, key)
         if self._is_free then
             return error(what .. " context isn't usable")
         end
+        local _ = has_key and key:len()    -- raises the error for a key that is no text
         self._key, self._pieces = key or self._key, {}
     end
 
@@ -92,13 +93,12 @@ for _, name in ipairs({'md4', 'md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha5
         end
         local _ = key:len()    -- raises the error for a key that is no text
     end
-    local new = new_collector('HMAC', compute)
+    local new = new_collector('HMAC', compute, true)
     local function new_with_key(key)
         if key == nil then
             return error('Key should be specified for HMAC operations')
-        elseif type(key) ~= 'string' then
-            error(("attempt to index local 'key' (a %s value)"):format(type(key)))
         end
+        local _ = key:len()    -- raises the error for a key that is no text
         return new(key)
     end
     hmacs[name] = setmetatable({new = new_with_key}, {

@@ -163,12 +163,12 @@ local function escape(value, delimiter, quote)
     return doubled
 end
 
--- Returns the text of a table of records, or of one record. With `target`, an object with a method `write`, writes it
+-- Returns the text of a table of records, or of one record. With `writable`, an object with a method `write`, writes it
 -- there instead.
-local function dump(records, opts, target)
+local function dump(records, opts, writable)
     opts = opts or {}
     complete(opts)
-    if (target ~= nil and type(target.write) ~= 'function') or type(records) ~= 'table' then
+    if (writable ~= nil and type(writable.write) ~= 'function') or type(records) ~= 'table' then
         error('Usage: dump(table[, opts, writable])')
     end
     local delimiter, quote = separators(opts)
@@ -179,13 +179,13 @@ local function dump(records, opts, target)
             fields[#fields + 1] = escape(value, delimiter, quote)
         end
         local line = table.concat(fields, opts.delimiter) .. '\n'
-        if target then
-            target:write(line)
+        if writable then
+            writable:write(line)
         else
             lines[#lines + 1] = line
         end
     end
-    return not target and table.concat(lines) or nil
+    return not writable and table.concat(lines) or nil
 end
 
 return {iterate = iterate, load = load, dump = dump}

@@ -91,8 +91,9 @@ local function binary(name)
 end
 
 local function unary(name)
-    return function(value)
-        if type(value) == 'nil' then
+    return function(...)
+        local value = ...
+        if select('#', ...) == 0 then
             error(('usage: decimal.%s(decimal)'):format(name), 2)
         end
         local a = operand(value, 1)

@@ -483,10 +483,10 @@ function fio.umask(mask)
         return present
     end
     local bits = tonumber(mask)
-    if bits == nil or bits - bits ~= 0 then
+    if bits == nil then
         arguments.bad(1, "cannot convert 'nil' to 'int'", 2)
     end
-    return outcome(nil, python.fio_umask(bit.tobit(bits)))
+    return outcome(nil, python.fio_umask(arguments.c_int(bits)))
 end
 
 function fio.tempdir(base)

@@ -1,4 +1,5 @@
 -- require('key_def'): keys of tuples outside of a space: key_def.new{{fieldno = 1, type = 'unsigned'}, ...}.
+local arguments = require('internal.arguments')
 local ffi = require('ffi')
 local decode = require('box.finish').decode
 local msgpack = require('internal.msgpack')
@@ -10,8 +11,8 @@ local error, ipairs, pcall, rawget, select, type = error, ipairs, pcall, rawget,
 
 local USAGE = 'Bad params, use: key_def.new({{fieldno = fieldno, type = type[, is_nullable = <boolean>]'
     .. '[, exclude_null = <boolean>][, path = <string>][, collation_id = <number>][, collation = <string>]}, ...}'
+local EQUAL = 256    -- is added to results of comparisons, because negative numbers mean waits
 local SHOWN = {'type', 'fieldno', 'path', 'is_nullable', 'exclude_null', 'collation'}
-local OPTIONS = {'type', 'is_nullable', 'exclude_null', 'collation_id', 'collation', 'path'}
 
 -- Python identifies a definition by the MessagePack of its parts: a program may hold a mere reference to the object.
 ffi.cdef('struct key_def { uint32_t lunabox_count; uint32_t lunabox_size; uint8_t lunabox_parts[?]; };')
@@ -39,6 +40,11 @@ local function wrong(text)
     error(require('internal.error').new_here({type = 'IllegalParams', message = text}), 0)
 end
 
+-- Returns true for what C takes for true; nil otherwise.
+local function is_true(value)
+    return value and true or nil
+end
+
 -- Returns the members of a part that Python needs.
 local function part_of(given)
     if type(given) == 'cdata' then
@@ -61,9 +67,16 @@ local function part_of(given)
     if given.type == nil then
         wrong('type must not be nil')
     end
-    local part = {fieldno = (tonumber(number) or 0) % 2 ^ 32}
-    for _, name in ipairs(OPTIONS) do
-        part[name] = given[name]
+    local part = {
+        fieldno = arguments.whole(number) % 2 ^ 32, type = given.type, collation = given.collation, path = given.path,
+        is_nullable = is_true(given.is_nullable), exclude_null = is_true(given.exclude_null),
+    }
+    -- What is no number is the collation 0; what is no text has no name.
+    if type(given.collation_id) ~= 'nil' then
+        part.collation_id = arguments.whole_int(given.collation_id) % 2 ^ 32
+    end
+    if type(part.collation) ~= 'nil' then
+        part.collation = arguments.text(part.collation) or '(null)'
     end
     return part
 end
@@ -118,13 +131,13 @@ end
 function methods.compare(self, ...)
     local left, right = ...
     local packed = check(select('#', ...) == 2 and self, 'compare(tuple_a, tuple_b)')
-    return wait(python.key_def_compare(packed, encoded(packed, left, right))) - 1
+    return wait(python.key_def_compare(packed, encoded(packed, left, right))) - EQUAL
 end
 
 function methods.compare_with_key(self, ...)
     local tuple, key = ...
     local packed = check(select('#', ...) == 2 and self, 'compare_with_key(tuple, key)')
-    return wait(python.key_def_compare_with_key(packed, encoded(packed, tuple, key))) - 1
+    return wait(python.key_def_compare_with_key(packed, encoded(packed, tuple, key))) - EQUAL
 end
 
 function methods.merge(self, ...)

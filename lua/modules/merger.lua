@@ -3,6 +3,7 @@
 --     new_tuple_source(gen, param, state): a tuple each time     new_buffer_source(gen, param, state): MessagePack
 --     new(key_def, sources[, {reverse = true}]): the sources in the order of the key
 -- A source has pairs(), ipairs() and select({limit = n, buffer = ibuf}).
+local arguments = require('internal.arguments')
 local ffi = require('ffi')
 local fun = require('fun')
 require('buffer')
@@ -16,26 +17,35 @@ local wait = require('internal.wait')
 local decode_limit = require('internal.msgpack_decode').check
 local errors = require('internal.error')
 
-local error, ipairs, pairs, select, type = error, ipairs, pairs, select, type
+local error, ipairs, pairs, pcall, select, type = error, ipairs, pairs, pcall, select, type
 local gc, salted_raw = ffi.gc, tuples.salted_raw
 
 ffi.cdef('struct merge_source { int number; };')
 local source_type, ibuf_type = ffi.typeof('struct merge_source'), ffi.typeof('struct ibuf')
 local new_memory = ffi.typeof('struct merge_source[1]')
 
--- Source -> {take, memory}: `take()` returns the next tuple or nil; the source is a reference to the memory.
+-- Source -> {take, put_back, memory}: `take()` returns the next tuple or nil, `put_back()` makes the last one the next one
+-- again; the source is a reference to the memory.
 local known = setmetatable({}, {__mode = 'k'})
 
-local function new_source(take)
+local function nothing()
+end
+
+local function new_source(take, put_back)
     local memory = new_memory()
     local source = memory[0]
-    known[source] = {take = take, memory = memory}
+    known[source] = {take = take, put_back = put_back or nothing, memory = memory}
     return source
+end
+
+-- Returns the entry of a source in `known`; nil if the value is not a source.
+local function entry_of(value)
+    return type(value) == 'cdata' and ffi.istype(source_type, value) and known[value] or nil
 end
 
 -- Returns the function that takes the next tuple of a source; nil if the value is not a source.
 local function taker(value)
-    local source = type(value) == 'cdata' and ffi.istype(source_type, value) and known[value] or nil
+    local source = entry_of(value)
     return source and source.take
 end
 
@@ -47,41 +57,57 @@ local function wrong(text)
     error(errors.new_here({type = 'IllegalParams', message = text}), 0)
 end
 
+local ARRAY = '^[\144-\159\220\221]'    -- the first byte of an array in MessagePack
+
 local function as_tuple(value)
-    return tuples.is(value) and value or tuples.new(msgpack.encode_tuple(value))
+    if tuples.is(value) then
+        return value
+    end
+    local packed = msgpack.encode_tuple(value)
+    if not packed:find(ARRAY) then
+        box.error(box.error.TUPLE_NOT_ARRAY)
+    end
+    return tuples.new(packed)
 end
 
 -- ---- sources ---------------------------------------------------------------------------------
 
--- Returns a function that makes one step of the generator, from the state of the step before. After the end the
--- generator may be called again, with the last state that it returned.
+-- Returns a function that makes one step of the generator, from the state of the step before, and returns true and the
+-- value; nothing at the end. After the end the generator may be called again, with the last state that it returned.
 local function stepper(kind, generate, param, state)
     local function taken(...)
         local next_state, value = ...
         if type(next_state) == 'nil' then
-            return nil
+            return
         elseif select('#', ...) ~= 2 then
             wrong(('Expected <state>, <%s>, got %d return values'):format(kind, select('#', ...)))
         end
         state = next_state
-        return value
+        return true, value
     end
+    local function returned(ok, ...)
+        if not ok then
+            error(errors.from_value((...)), 0)
+        end
+        return taken(...)
+    end
+    -- Called by pcall, as by C: errors name neither a place in this module nor the generator.
     return function()
-        return taken(generate(param, state))
+        return returned(pcall(generate, param, state))
     end
 end
 
--- Makes a source of lists: `next_list()` returns a table of tuples, or nil at the end.
-local function of_lists(next_list)
+-- Makes a source of lists: `next_list()` returns true and a table of tuples, or nothing at the end. With `is_kept`, a tuple
+-- can be put back.
+local function of_lists(next_list, is_kept)
     local list, position = {}, 0
     return new_source(function()
-        while list[position + 1] == nil do
-            list, position = next_list(), 0
-            if list == nil then
-                list = {}
+        while type(list[position + 1]) == 'nil' do
+            local has_more, following = next_list()
+            list, position = has_more and type(following) == 'table' and following or {}, 0
+            if not has_more then
                 return nil
-            elseif type(list) ~= 'table' then
-                list = {}
+            elseif list ~= following then
                 wrong('Expected <state>, <table>')
             end
         end
@@ -89,14 +115,14 @@ local function of_lists(next_list)
         local tuple = as_tuple(list[position + 1])
         position = position + 1
         return tuple
+    end, is_kept and function()
+        position = position - 1
     end)
 end
 
 -- Decodes the MessagePack array at the read position of a buffer to a list.
 local function take_buffer(buffer)
-    if type(buffer) == 'nil' then
-        return nil
-    elseif not is_buffer(buffer) then
+    if not is_buffer(buffer) then
         wrong('Expected <state>, <buffer>')
     end
     local size = tonumber(buffer.wpos - buffer.rpos)
@@ -140,20 +166,20 @@ function M.new_source_fromtable(list)
     if type(list) ~= 'table' then
         error('Usage: merger.new_source_fromtable(<table>)', 0)
     end
-    return of_lists(stepper('table', pairs({list})))
+    return of_lists(stepper('table', pairs({list})), true)
 end
 
 function M.new_table_source(...)
     local generate, param, state = generator_of('table', ...)
-    return of_lists(stepper('table', generate, param, state))
+    return of_lists(stepper('table', generate, param, state), true)
 end
 
 function M.new_tuple_source(...)
     local generate, param, state = generator_of('tuple', ...)
     local step = stepper('tuple', generate, param, state)
     return new_source(function()
-        local value = step()
-        return value ~= nil and as_tuple(value) or nil
+        local has_more, value = step()
+        return has_more and as_tuple(value) or nil
     end)
 end
 
@@ -161,7 +187,10 @@ function M.new_buffer_source(...)
     local generate, param, state = generator_of('buffer', ...)
     local step = stepper('buffer', generate, param, state)
     return of_lists(function()
-        return take_buffer(step())
+        local has_more, buffer = step()
+        if has_more then
+            return true, take_buffer(buffer)
+        end
     end)
 end
 
@@ -174,29 +203,36 @@ end
 
 -- ---- merging ---------------------------------------------------------------------------------
 
--- Python keeps the first tuples of the sources in their order, and knows a source by its place among them. Of equal
--- tuples the one of the earlier source comes first.
+-- Python keeps the first tuples of the sources, and knows a source by its place among them.
 local guard_type = ffi.typeof('struct { uint32_t merger; }')
 
 local function close(guard)
     python.merger_close(guard.merger)
 end
 
+-- Returns the result of a bound call. If Python has refused the tuple, the source gets it back.
+local function accepted(source, ...)
+    if (...) == false then
+        source.put_back()
+    end
+    return wait(...)
+end
+
 -- Returns the function that takes the next tuple of all sources. The first tuple of each is asked for at the first call.
-local function merge(packed, takers, is_reverse)
+local function merge(packed, sources, is_reverse)
     local guard, heads
     -- A call that fails begins anew when it is repeated, as in Tarantool.
     local function begin()
         guard = gc(guard_type(wait(python.merger_open(packed, is_reverse))), close)
         local first = {}
-        for place, take in ipairs(takers) do
-            first[place] = take()
+        for place, source in ipairs(sources) do
+            first[place] = source.take()
             if first[place] ~= nil then
-                wait(python.merger_add(guard.merger, place, salted_raw(first[place])))
+                accepted(source, python.merger_add(guard.merger, place, salted_raw(first[place])))
             end
         end
         heads = first
-        return python.merger_take(guard.merger)
+        return python.merger_first(guard.merger)
     end
     -- The place of the source whose tuple comes next; 0 at the end.
     local place
@@ -208,12 +244,13 @@ local function merge(packed, takers, is_reverse)
         if tuple == nil then
             return nil
         end
-        local following = takers[place]()
-        heads[place] = following
+        local source = sources[place]
+        local following = source.take()
         if following ~= nil then
-            place = wait(python.merger_replace(guard.merger, place, salted_raw(following)))
+            local next_place = accepted(source, python.merger_replace(guard.merger, salted_raw(following)))
+            heads[place], place = following, next_place
         else
-            place = python.merger_take(guard.merger)
+            heads[place], place = nil, python.merger_drop(guard.merger)
         end
         return tuple
     end
@@ -225,12 +262,12 @@ end
 
 local MERGER = 'merger.new(key_def, {source, source, ...}[, {reverse = <boolean> or <nil>}])'
 
--- Checks the sources of a call with `count` arguments. Errors count a source as one argument more.
+-- Checks the sources of a call with `count` arguments. Errors count the sources so far as arguments.
 local function check_sources(sources, count)
     for i = 1, #sources do
         local source = sources[i]
         if type(source) ~= 'cdata' then
-            error(('expected cdata as %d argument'):format(count + 1), 3)
+            error(('expected cdata as %d argument'):format(count + i), 3)
         elseif taker(source) == nil then
             wrong('Unknown source type at index ' .. i)
         end
@@ -240,17 +277,18 @@ end
 function M.new(...)
     local key_def, sources, options = ...
     local count = select('#', ...)
-    if count > 3 or not is_key_def(key_def) or type(sources) ~= 'table' or (options ~= nil and type(options) ~= 'table') then
+    if count > 3 or not is_key_def(key_def) or type(sources) ~= 'table' or (type(options) ~= 'nil' and type(options) ~= 'table') then
         error('Bad params, use: ' .. MERGER, 2)
     elseif options ~= nil and type(options.reverse) ~= 'nil' and type(options.reverse) ~= 'boolean' then
         error('Bad param "reverse", use: ' .. MERGER, 2)
     end
     check_sources(sources, count)
-    local takers = {}
+    local entries = {}
     for place, source in ipairs(sources) do
-        takers[place] = taker(source)
+        entries[place] = entry_of(source)
     end
-    return new_source(merge(ffi.string(key_def.lunabox_parts, key_def.lunabox_size), takers, options ~= nil and options.reverse == true))
+    local packed = ffi.string(key_def.lunabox_parts, key_def.lunabox_size)
+    return new_source(merge(packed, entries, options ~= nil and options.reverse == true))
 end
 
 -- ---- methods of a source ---------------------------------------------------------------------
@@ -303,10 +341,10 @@ local function check_options(options)
         error('Bad param "buffer", use: ' .. SELECT, 3)
     elseif type(limit) == 'nil' then
         return math.huge
-    elseif type(limit) ~= 'number' and tonumber(limit) == nil then
+    elseif arguments.number(limit) == nil then
         error('Bad param "limit", use: ' .. SELECT, 3)
     end
-    return math.floor(tonumber(limit)) % 2 ^ 32
+    return arguments.whole(limit) % 2 ^ 32
 end
 
 -- Returns a table of tuples, or writes their MessagePack array to options.buffer.
@@ -317,7 +355,7 @@ function methods.select(...)
         check_cdata(source)
     end
     local take = count <= 2 and taker(source) or nil
-    if take == nil or (options ~= nil and type(options) ~= 'table') then
+    if take == nil or (type(options) ~= 'nil' and type(options) ~= 'table') then
         error('Bad params, use: ' .. SELECT, 2)
     end
     options = options or {}

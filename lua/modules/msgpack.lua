@@ -131,7 +131,9 @@ end
 -- Decodes at the read position of a buffer. Returns the new position and the value.
 local function new_ibuf_decode(cfg)
     return function(rpos)
-        if not is_pointer(rpos) or rpos == nil then
+        if type(rpos) == 'cdata' and rpos == nil then
+            error('msgpack.ibuf_decode: rpos is null', 2)
+        elseif not is_pointer(rpos) then
             error('expected cdata as 1 argument', 2)
         end
         local value, pos = decoder.get_sized(cfg, ffi.cast(byte_pointer, rpos), 0)

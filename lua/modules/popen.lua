@@ -25,7 +25,6 @@ signal.SIGIOT, signal.SIGPOLL = signal.SIGABRT, signal.SIGIO
 local ACTIONS = {INHERIT = 'inherit', DEVNULL = 'devnull', CLOSE = 'close', PIPE = 'pipe'}
 local STREAMS = {[0] = 'stdin', 'stdout', 'stderr'}
 local SIGNALED = 256
-local LEAST_INT = -2 ^ 31
 
 -- ---- errors ----------------------------------------------------------------------------------
 
@@ -353,9 +352,10 @@ local SIGNAL_USAGE = 'Bad params, use: ph:signal(signo)'
 
 function methods.signal(self, number)
     state_of(self, SIGNAL_USAGE)
-    number = arguments.whole(arguments.number(number) or illegal(SIGNAL_USAGE))
-    local fits = number >= LEAST_INT and number < -LEAST_INT
-    return send(open_state(self, SIGNAL_USAGE), fits and number or LEAST_INT)
+    if arguments.number(number) == nil then
+        illegal(SIGNAL_USAGE)
+    end
+    return send(open_state(self, SIGNAL_USAGE), arguments.c_int(number))
 end
 
 function methods.terminate(self)

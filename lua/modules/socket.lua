@@ -60,7 +60,7 @@ end
 -- then, the port 0.
 local function name_of(value)
     local kind = type(value)
-    return (kind == 'string' or kind == 'number') and tostring(value) or nil
+    return (kind == 'string' or kind == 'number') and arguments.c_text(value) or nil
 end
 
 -- Returns a number of seconds. A value that is not a number means no limit.

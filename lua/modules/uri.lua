@@ -1,4 +1,5 @@
 -- require('uri'): parses and formats addresses.
+local arguments = require('internal.arguments')
 local ffi = require('ffi')
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
@@ -18,7 +19,7 @@ local function parse(text)
     elseif type(text) ~= 'string' then
         error(("bad argument #2 to 'uri_parse' (cannot convert '%s' to 'const char *')"):format(c_type(text)))
     end
-    local packed = python.uri_parse(text:match('^%Z*'))    -- a zero byte ends the text, as in C
+    local packed = python.uri_parse(arguments.c_text(text))
     return packed and setmetatable(msgpack.decode(packed), nil)
 end
 
@@ -33,7 +34,7 @@ local function format(uri, write_password)
         elseif part == nil and part then
             error("bad argument #1 to 'len' (string expected, got cdata)") -- box.NULL is no missing part
         end
-        texts[name] = part
+        texts[name] = part and arguments.c_text(part)
     end
     return python.uri_format(msgpack.encode(texts), write_password and true or false)
 end

@@ -82,7 +82,7 @@ local function check_number(value, position, level)
     if number == nil then
         arguments.bad(position, 'number expected, got ' .. type(value), level or 3)
     end
-    return number - math.fmod(number, 1)
+    return arguments.whole_int(number)
 end
 
 -- Returns a number that may be absent. Unlike nil, box.NULL is no absent one.

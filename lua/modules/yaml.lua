@@ -104,7 +104,7 @@ local function is_string(value)
 end
 
 local function check_tag(options)
-    if options == nil then
+    if type(options) == 'nil' then
         return nil, nil
     end
     if type(options) ~= 'table' then

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from test.interop.console_programs import ConsoleNode, console_node, normalised
-from test.interop.lua_programs.comparison import compare
-from test.interop.lua_programs.kinds import KINDS, MODULES, program
+from test.interop.lua_programs.kinds import CLASSES, MODULES
+from test.interop.program_comparison import compare
 
 TARANTOOL = os.environ.get("LUNABOX_TARANTOOL") or shutil.which("tarantool")
 COUNT = int(os.environ.get("LUA_PROGRAMS", "25"))
@@ -45,17 +45,17 @@ def nodes() -> Iterator[tuple[ConsoleNode, ConsoleNode]]:
 
 @pytest.mark.tarantool
 @needs_tarantool
-@pytest.mark.parametrize("kind", [*KINDS, "mixed"])
+@pytest.mark.parametrize("kind", CLASSES.names)
 def test_programs_get_the_same_replies(kind: str, nodes: tuple[ConsoleNode, ConsoleNode]) -> None:
     """At most one statement in two hundred has a different reply, and one besides; the failure shows them."""
-    result = compare(kind, range(SEED, SEED + COUNT), *nodes)
-    assert result.unequal <= 1 + result.count / 200, "\n".join(result.differences)
+    result = compare(CLASSES, kind, range(SEED, SEED + COUNT), *nodes)
+    assert len(result.differences) <= 1 + result.count / 200, "\n".join(result.differences)
 
 
 def test_programs_follow_from_their_seed() -> None:
-    for kind in [*KINDS, "mixed"]:
-        assert program(kind, 5) == program(kind, 5) != program(kind, 6)
-        assert program(kind, 5)[: len(MODULES)] == MODULES
+    for kind in CLASSES.names:
+        assert CLASSES.program(kind, 5) == CLASSES.program(kind, 5) != CLASSES.program(kind, 6)
+        assert CLASSES.program(kind, 5)[: len(MODULES)] == MODULES
 
 
 def test_a_difference_is_found() -> None:

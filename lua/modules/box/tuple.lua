@@ -54,13 +54,15 @@ end
 function methods.next(tuple, position)
     check(tuple, 'tuple:next(tuple[, pos])')
     position = position ~= nil and position or 0
-    if type(position) ~= 'number' then
+    -- As in Tarantool, a 64-bit integer is a position, too.
+    if tonumber(position) == nil or type(position) == 'string' then
         error("bad argument #2 to 'box_tuple_field' (cannot convert '" .. type(position) .. "' to 'unsigned int')")
     end
-    if position < 0 then
+    local number = arguments.whole(tonumber(position)) % 2 ^ 32
+    if number >= #tuple then
         return nil
     end
-    return step(tuple, position)
+    return position + 1, (select(2, step(tuple, number)))
 end
 
 function methods.ipairs(tuple, position)
@@ -133,11 +135,15 @@ function methods.findall(tuple, offset, value)
     return found
 end
 
+local LEAST_INT = -2 ^ 31
+
 local function slice_start(offset, count)
     if offset >= 0 and offset < count then
         return offset
     elseif offset < 0 and -offset <= count then
         return offset + count
+    elseif offset == LEAST_INT then
+        return math.huge    -- as in Tarantool, whose sum overflows
     end
     error('tuple.slice(): start >= field count', 3)
 end
@@ -166,8 +172,8 @@ function methods.slice(tuple, ...)
     end
     local from, to = ...
     local count = #tuple
-    from = slice_start(tonumber(from) or 0, count)
-    to = argument_count == 2 and slice_end(tonumber(to) or 0, count) or count
+    from = slice_start(arguments.c_int(from), count)
+    to = argument_count == 2 and slice_end(arguments.c_int(to), count) or count
     if to <= from then
         error('tuple.slice(): start must be less than end', 2)
     end
@@ -268,7 +274,8 @@ end
 function methods.tomap(tuple, ...)
     local options = ...
     local names_only = type(options) == 'table' and options.names_only or nil
-    local has_bad_options = select('#', ...) > 1 or options ~= nil and type(options) ~= 'table'
+    local argument_count = select('#', ...)
+    local has_bad_options = argument_count > 1 or argument_count == 1 and type(options) ~= 'table'
         or names_only ~= nil and type(names_only) ~= 'boolean'
     if has_bad_options then
         error('Usage: tuple:tomap(opts)', 2)

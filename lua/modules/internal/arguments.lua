@@ -46,6 +46,12 @@ function M.whole_int(value)
     return number < 2 ^ 31 and number or number - 2 ^ 32
 end
 
+-- Converts an argument straight to a C int: a number that does not fit becomes the smallest one.
+function M.c_int(value)
+    local number = M.whole(value)
+    return number >= -2 ^ 31 and number < 2 ^ 31 and number or -2 ^ 31
+end
+
 -- Returns the text of an argument as C reads it: it ends at a zero byte.
 function M.c_text(value)
     return (tostring(value):gsub('%z.*', ''))

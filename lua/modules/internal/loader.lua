@@ -248,7 +248,7 @@ end
 
 -- Without a path the root is the directory of the caller's file, and with NULL the current one.
 function package.setsearchroot(path)
-    if type(path) == 'nil' or path == false then
+    if type(path) == 'nil' or type(path) == 'boolean' and not path then
         local info = getinfo(2, 'S')
         path = info ~= nil and info.source:match('^@(.*)/') or '.'
     elseif path == nil then

@@ -107,7 +107,7 @@ return function(sysread, wait, read_size)
         local tail = tail_of(self, longest)
         local deadline = count == nil and fiber.clock() + timeout
         while count == nil do
-            local data = sysread(self, min(limit - available(self), read_size))
+            local data = sysread(self, read_size)    -- even beyond the limit, as in Tarantool
             if data == '' then
                 return taken(self, available(self))
             elseif data == nil then

@@ -62,7 +62,8 @@ function string.split(text, separator, limit)
     end
     local next_separator = finder(text, separator)
     limit = limit or math.huge
-    while #result < limit do
+    -- Compared in this order, errors name the types as in Tarantool.
+    while not (limit <= #result) do
         local first, last = next_separator(from)
         if first == nil then
             break

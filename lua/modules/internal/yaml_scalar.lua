@@ -435,7 +435,9 @@ local function is_reserved(text)
     if RESERVED[text] then
         return true
     end
-    return MAY_BEGIN_NUMBER[byte(text, 1)] and (tonumber(text) ~= nil or find(text, '^[+-]?0[bB][01]+$') ~= nil)
+    return MAY_BEGIN_NUMBER[byte(text, 1)] and (tonumber(text) ~= nil or find(text, '^[+-]?0[bB][01]+$') ~= nil
+        -- LuaJIT refuses exponents of six digits, the C library takes them for infinite.
+        or find(text, '^[+-]?%d+%.?%d*[eE][+-]?%d+$') ~= nil or find(text, '^[+-]?%.%d+[eE][+-]?%d+$') ~= nil)
 end
 
 -- Returns whether a text is one of the frequent simple cases, as in `- name` and `key: value`.

@@ -35,8 +35,9 @@ local function new(...)
     -- compared with it.
     elements = arguments.number(elements) or arguments.bad(1, 'number expected, got ' .. kind_of(1, ...), 2)
     fields = arguments.number(fields) or arguments.bad(2, 'number expected, got ' .. kind_of(2, ...), 2)
-    if fields > MOST_FIELDS then
-        error('table overflow', 2)
+    elements, fields = arguments.c_int(elements), arguments.c_int(fields)
+    if fields < 0 or fields > MOST_FIELDS then
+        error('table overflow', 0)
     end
     local operand = 0
     if elements > 0 then

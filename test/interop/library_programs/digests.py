@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from test.interop.library_programs.library_source import LibrarySource
+from test.interop.random_lua import RandomLua
 
 MODULES = [
     "digest = require('digest')",
@@ -18,7 +18,7 @@ MODULES = [
 ]
 
 
-def _digest(source: LibrarySource) -> str:
+def _digest(source: RandomLua) -> str:
     text = source.one(source.text(), "('x'):rep(100)")
     name = source.one("md5", "sha1", "sha224", "sha256", "sha384", "sha512")
     key = "'0123456789abcdef0123456789abcdef'"
@@ -44,7 +44,7 @@ def _digest(source: LibrarySource) -> str:
     )
 
 
-def _crypto(source: LibrarySource) -> str:
+def _crypto(source: RandomLua) -> str:
     name = source.one("md5", "sha1", "sha224", "sha256", "sha512", "nope")
     cipher = source.one("aes128", "aes192", "aes256", "nope")
     mode = source.one("cbc", "cfb", "ecb", "ofb", "nope")
@@ -74,7 +74,7 @@ def _crypto(source: LibrarySource) -> str:
     )
 
 
-def _uuid(source: LibrarySource) -> str:
+def _uuid(source: RandomLua) -> str:
     text = source.one(
         "'c8f0fa1f-da29-438c-a040-393f1126ad39'", "'C8F0FA1F-DA29-438C-A040-393F1126AD39'", "'x'", "''", "('0'):rep(36)"
     )
@@ -98,7 +98,7 @@ def _uuid(source: LibrarySource) -> str:
     )
 
 
-def _decimal(source: LibrarySource) -> str:
+def _decimal(source: RandomLua) -> str:
     texts = (
         "'1.50'",
         "'-0'",
@@ -143,7 +143,7 @@ def _decimal(source: LibrarySource) -> str:
     )
 
 
-def _pickle(source: LibrarySource) -> str:
+def _pickle(source: RandomLua) -> str:
     form = "".join(source.random.choice("bsilqfdwaAnNSIQLBWw,z ") for _ in range(source.random.randint(1, 3)))
     return source.one(
         f"pickle.pack({source.arguments(repr(form), source.number(), source.value())}):hex()",
@@ -154,7 +154,7 @@ def _pickle(source: LibrarySource) -> str:
     )
 
 
-def _process(source: LibrarySource) -> str:
+def _process(source: RandomLua) -> str:
     return source.one(
         f"type(clock.{source.word('time time64 monotonic proc proc64 thread thread64 nope realtime')}("
         f"{source.values(1)}))",
@@ -169,7 +169,7 @@ def _process(source: LibrarySource) -> str:
     )
 
 
-def _buffer(source: LibrarySource) -> list[str]:
+def _buffer(source: RandomLua) -> list[str]:
     small = source.one("0", "1", "10", "100", "20000", "{}", "'x'", "nil", "true", "5LL")
     return [
         f"b = buffer.ibuf({source.one('', '', '10', source.value())})",
@@ -195,7 +195,7 @@ def _buffer(source: LibrarySource) -> list[str]:
     ]
 
 
-def digests(source: LibrarySource) -> list[str]:
+def digests(source: RandomLua) -> list[str]:
     """Return calls of these modules."""
     if source.chance(0.15):
         return _buffer(source)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from test.interop.library_programs.library_source import LibrarySource
+from test.interop.random_lua import RandomLua
 
 MODULES = [
     "fio = require('fio')",
@@ -10,6 +10,11 @@ MODULES = [
     "errno = require('errno')",
     "xlog = require('xlog')",
     "pwd = require('pwd')",
+    "fiber = require('fiber') os.setenv('A', nil) os.setenv('LB_X', nil)",
+    "for _, n in ipairs(fio.listdir('.')) do if not n:find('^node') and not n:find('sock$') and not n:find('%.%a+$') "
+    "and n ~= 'output' then fio.rmtree(n) fio.unlink(n) end end",
+    "function settled(p) for _ = 1, 30 do local ok, s = pcall(function() return p.status.state end) "
+    "if not ok or s ~= 'alive' then return end fiber.sleep(0.005) end end",
     "fio.rmtree('w') fio.mkdir('w') h = fio.open('w/f', {'O_CREAT', 'O_WRONLY'}, 420) "
     "h:write('one\\ntwo\\nthree') h:close()",
 ]
@@ -21,7 +26,7 @@ FIO = (
 ).split()
 
 
-def _path(source: LibrarySource) -> str:
+def _path(source: RandomLua) -> str:
     return source.one(
         "'w/f'",
         "'w'",
@@ -39,31 +44,37 @@ def _path(source: LibrarySource) -> str:
     )
 
 
-def _fio(source: LibrarySource) -> str:
+def _fio(source: RandomLua) -> str:
     path, other = _path(source), _path(source)
+    # Neither the working directory, which the node needs, nor a zero byte, at which Tarantool ends all paths of a tree.
+    tree = source.one("'w'", "'w/d'", "'w/d/e'", "'w/nope'", "'w/f'", "'w/f/x'", "'w/'", "'./w'")
     name = source.random.choice(FIO)
     call = source.one(
         f"{source.word('basename dirname abspath listdir readlink rmdir unlink')}({source.arguments(path)})",
         f"basename({source.arguments(path, source.one(repr('f'), repr('.x')))})",
         f"pathjoin({source.arguments(path, other, source.text())})",
         f"pathjoin({source.values(3)})",
-        f"{source.one('mkdir', 'mktree')}({source.arguments(path, '511')})",
-        f"{source.word('rename link symlink copyfile copytree')}({source.arguments(path, other)})",
+        f"mkdir({source.arguments(path, '511')})",
+        f"mktree({source.one(tree, '5', 'nil')}, {source.one('511', 'nil', source.number())})",
+        f"{source.word('rename link symlink copyfile')}({source.arguments(path, other)})",
+        f"copytree({source.one(tree, '5', 'nil')}, {source.one(repr('w/t'), repr('w/d'), '{}')})",
         f"truncate({source.arguments(path, source.small())})",
         f"chmod({source.arguments(path, '420')})",
         f"utime({source.arguments(path, '1', '2')})",
         f"glob({source.arguments(path)})",
-        f"rmtree({source.arguments(path)})",
+        f"rmtree({source.one(tree, '5', '', '{}')})",
         f"path.{source.word('exists is_dir is_file is_link lexists')}({source.arguments(path)})",
-        f"{name}({source.values(2)})" if name not in ("rmtree", "chdir", "umask", "chown") else "umask('x')",
+        f"{name}({source.values(2)})"
+        if name not in ("rmtree", "mktree", "copytree", "chdir", "umask", "chown")
+        else "umask('x')",
     )
     if source.chance(0.12):
-        field = source.one("size", "mode", "nlink", "is_reg and s:is_reg()", "is_dir and s:is_dir()", "nope")
+        field = source.one("size", "mode", "is_reg and s:is_reg()", "is_dir and s:is_dir()", "nope")
         return f"s, e = fio.{source.one('stat', 'lstat')}({source.arguments(path)}) return s and s.{field}, e"
     return f"fio.{call}"
 
 
-def _handle(source: LibrarySource) -> list[str]:
+def _handle(source: RandomLua) -> list[str]:
     flags = source.one(
         "{'O_RDWR'}",
         "'O_RDONLY'",
@@ -100,9 +111,9 @@ def _handle(source: LibrarySource) -> list[str]:
     ]
 
 
-def _popen(source: LibrarySource) -> list[str]:
+def _popen(source: RandomLua) -> list[str]:
     command = source.one(
-        "'echo hi'", "'cat'", "'exit 3'", "'sleep 0.3'", "'echo e >&2'", "'printf abcdef'", "'kill -9 $$'", "nil", "''"
+        "'echo hi'", "'cat'", "'exit 3'", "'sleep 9'", "'echo e >&2'", "'printf abcdef'", "'kill -9 $$'", "nil", "''"
     )
     mode = source.one("'r'", "'w'", "'rw'", "'R'", "'rR'", "nil", "'x'", "'rwR'", "''")
     stream = source.one(
@@ -129,7 +140,6 @@ def _popen(source: LibrarySource) -> list[str]:
         "{'/bin/echo', 'a'}",
         "{'echo hi'}",
         "{'/nope'}",
-        "{}",
         "{5}",
         "{'/bin/cat'}",
         "{'/bin/sh', '-c', 'exit 2'}",
@@ -140,7 +150,7 @@ def _popen(source: LibrarySource) -> list[str]:
         f"popen.new("
         f"{source.arguments(argv.replace('{v}', source.value()), '{' + option + ', stdout = popen.opts.PIPE}')})",
         f"popen.new({source.arguments(source.one('{' + command + '}'), '{shell = true, ' + option + '}')})",
-        f"popen.new({source.values(2)})",
+        f"popen.new({source.value()}, {source.value()})" if source.chance(0.5) else "popen.new()",
     )
     timeout = source.one("1", "0", "-1", "'x'", "{}")
     call = [
@@ -159,7 +169,12 @@ def _popen(source: LibrarySource) -> list[str]:
     ]
     return [
         f"p, e = {made} return type(p), e and tostring(e), e and e.type",
-        *[f"p:{source.random.choice(call)}" for _ in range(source.random.randint(1, 3))],
+        "settled(p)",
+        *[
+            statement
+            for _ in range(source.random.randint(1, 3))
+            for statement in (f"p:{source.random.choice(call)}", "settled(p)")
+        ],
         source.one("p.pid and 1", "p.status", "p.command", "p.stdout", "p.stdin", "p.nope", "p.opts", "p:wait()"),
         "if p then pcall(p.kill, p) end",
         "p:close()",
@@ -167,7 +182,7 @@ def _popen(source: LibrarySource) -> list[str]:
     ]
 
 
-def _system(source: LibrarySource) -> list[str]:
+def _system(source: RandomLua) -> list[str]:
     name = source.one("'A'", "'LB_X'", "'PATH_NOPE'")
     return [
         source.one(
@@ -191,7 +206,7 @@ def _system(source: LibrarySource) -> list[str]:
             f"x = 0 for l in io.lines({source.one(repr('w/f'), repr('w/zz'), '5')}) do x = x + #l end return x",
             f"io.type({source.value()})",
             "h = io.open('w/f') h:close() return h:read()",
-            f"errno.strerror({source.arguments(source.small(-1, 140))})",
+            f"errno.strerror({source.one(source.small(-1, 140), source.number())})",
             "errno(5) return errno(), errno.strerror()",
             f"errno.{source.word('ENOENT EINVAL NOPE EAGAIN')}",
             f"pwd.getpw({source.arguments(source.one('0', repr('root'), repr('nope'), '77777'))})",
@@ -204,7 +219,7 @@ def _system(source: LibrarySource) -> list[str]:
     ]
 
 
-def files(source: LibrarySource) -> list[str]:
+def files(source: RandomLua) -> list[str]:
     """Return a program with paths, with a file, with a process, or about the system."""
     if source.chance(0.4):
         return [_fio(source) for _ in range(3)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from test.interop.library_programs.library_source import LibrarySource
+from test.interop.random_lua import RandomLua
 
 MODULES = ["fun = require('fun')"]
 
@@ -15,7 +15,7 @@ NAMES = (
 ).split()
 
 
-def _function(source: LibrarySource) -> str:
+def _function(source: RandomLua) -> str:
     return source.one(
         "function(x) return x end",
         "function(x) return x ~= 2 end",
@@ -33,7 +33,7 @@ def _function(source: LibrarySource) -> str:
     )
 
 
-def _iterable(source: LibrarySource) -> str:
+def _iterable(source: RandomLua) -> str:
     small = source.small
     return source.one(
         f"fun.range({source.arguments(small())})",
@@ -57,7 +57,7 @@ def _iterable(source: LibrarySource) -> str:
     )
 
 
-def _step(source: LibrarySource) -> str:
+def _step(source: RandomLua) -> str:
     count, function = source.small(), _function(source)
     return source.one(
         f"map({source.arguments(function)})",
@@ -81,7 +81,7 @@ def _step(source: LibrarySource) -> str:
     )
 
 
-def _end(source: LibrarySource) -> str:
+def _end(source: RandomLua) -> str:
     function = _function(source)
     return source.one(
         "totable()",
@@ -110,12 +110,12 @@ def _end(source: LibrarySource) -> str:
     )
 
 
-def _chain(source: LibrarySource) -> str:
+def _chain(source: RandomLua) -> str:
     steps = [_step(source) for _ in range(source.random.randrange(4))]
     return ":".join([_iterable(source), *steps, _end(source)])
 
 
-def fun_iterators(source: LibrarySource) -> list[str]:
+def fun_iterators(source: RandomLua) -> list[str]:
     """Return chains of iterators, their states, functions of the module with any arguments, and operators."""
     name = source.random.choice(NAMES)
     operator = source.one(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from test.interop.library_programs.library_source import LibrarySource
+from test.interop.random_lua import RandomLua
 
 MODULES = ["s = box.schema.space.create('hashed')"]
 
 
-def _key(source: LibrarySource, kind: str) -> str:
+def _key(source: RandomLua, kind: str) -> str:
     if kind == "unsigned":
         return source.one(source.small(0, 30), str(source.random.randrange(1 << 40)))
     if kind == "integer":
@@ -21,7 +21,7 @@ def _key(source: LibrarySource, kind: str) -> str:
     return source.one(source.small(-20, 20), "1.5", "-0.25", "1e20", "3.0")
 
 
-def hash_order(source: LibrarySource) -> list[str]:
+def hash_order(source: RandomLua) -> list[str]:
     """Return changes of a space with a HASH index, and reads of it."""
     kinds = [
         source.one("unsigned", "string", "integer", "number", "scalar", "boolean")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from test.interop.library_programs.library_source import LibrarySource
+from test.interop.random_lua import RandomLua
 
 MODULES = [
     "key_def = require('key_def')",
@@ -13,7 +13,7 @@ MODULES = [
 ]
 
 
-def _part(source: LibrarySource) -> str:
+def _part(source: RandomLua) -> str:
     place = source.one(
         "fieldno = 1", "fieldno = 2", "fieldno = 3", "field = 1", "1", f"fieldno = {source.value()}", "'a'"
     )
@@ -48,7 +48,7 @@ def _part(source: LibrarySource) -> str:
     return f"{{{place}, {kind}{more}}}"
 
 
-def _good_part(source: LibrarySource) -> str:
+def _good_part(source: RandomLua) -> str:
     return source.one(
         "{fieldno = 1, type = 'unsigned'}",
         "{fieldno = 2, type = 'string'}",
@@ -59,7 +59,7 @@ def _good_part(source: LibrarySource) -> str:
     )
 
 
-def _tuple(source: LibrarySource) -> str:
+def _tuple(source: RandomLua) -> str:
     return source.one(
         "{1, 'a'}",
         "{2, 'B', {a = 1}}",
@@ -73,7 +73,7 @@ def _tuple(source: LibrarySource) -> str:
     )
 
 
-def _definitions(source: LibrarySource) -> list[str]:
+def _definitions(source: RandomLua) -> list[str]:
     key = source.one("{1}", source.text(), "1", "{1, 2, 3}", "{}", source.value())
     call = source.one(
         f"extract_key({source.arguments(_tuple(source))})",
@@ -101,7 +101,7 @@ def _definitions(source: LibrarySource) -> list[str]:
     ]
 
 
-def _source(source: LibrarySource) -> str:
+def _source(source: RandomLua) -> str:
     return source.one(
         f"merger.new_source_fromtable({source.arguments('{{1, 2}, {3, 4}}')})",
         f"merger.new_source_fromtable({{{_tuple(source)}, {_tuple(source)}}})",
@@ -116,7 +116,7 @@ def _source(source: LibrarySource) -> str:
     )
 
 
-def _mergers(source: LibrarySource) -> list[str]:
+def _mergers(source: RandomLua) -> list[str]:
     options = source.one(
         "nil", "{reverse = true}", "{reverse = {v}}", "{nope = 1}", "{reverse = false}", "{v}"
     ).replace("{v}", source.value())
@@ -145,6 +145,6 @@ def _mergers(source: LibrarySource) -> list[str]:
     ]
 
 
-def keys(source: LibrarySource) -> list[str]:
+def keys(source: RandomLua) -> list[str]:
     """Return a program about key definitions or about mergers."""
     return source.random.choice([_definitions, _mergers])(source)

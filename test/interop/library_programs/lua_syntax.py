@@ -5,7 +5,7 @@ Statements end with a semicolon, so that they may have several lines. A carriage
 
 from __future__ import annotations
 
-from test.interop.library_programs.library_source import LibrarySource
+from test.interop.random_lua import RandomLua
 
 MODULES = ["require('console').delimiter(';')", "t = {a = {b = 1}, f = function(x) return x.y end, s = 'text', n = 5};"]
 
@@ -18,25 +18,25 @@ _TOKENS = (
 ).split(" ")
 
 
-def _soup(source: LibrarySource) -> str:
+def _soup(source: RandomLua) -> str:
     chosen = [source.random.choice(_TOKENS) for _ in range(source.random.randint(1, 8))]
     return source.one(" ", " ", "\r", "").join(chosen)
 
 
-def _name(source: LibrarySource) -> str:
+def _name(source: RandomLua) -> str:
     return source.one(
         "x", "t.a", "t.a.b", "t.zz", "t.zz.y", "t.s", "t.n", "t['n']", "t[1]", "box.cfg.nope", "t.f", "_G.q"
     )
 
 
-def _operation(source: LibrarySource) -> str:
+def _operation(source: RandomLua) -> str:
     operator = source.one("+", "-", "*", "/", "%", "^", "..", "<", "<=", ">", "==")
     one = source.one(source.value(), _name(source))
     other = source.one(source.value(), _name(source))
     return f"{one} {operator} {other}" if source.chance(0.8) else f"{source.one('#', '-', 'not ')}{one}"
 
 
-def _wrong_use(source: LibrarySource) -> str:
+def _wrong_use(source: RandomLua) -> str:
     a, name = source.value(), _name(source)
     return source.one(
         f"return {name}.x.y",
@@ -83,14 +83,14 @@ _FUNCTIONS = (
 ).split()
 
 
-def _base(source: LibrarySource) -> str:
+def _base(source: RandomLua) -> str:
     function = source.random.choice(_FUNCTIONS)
     if function in ("dofile", "loadfile", "require", "module", "collectgarbage"):
         return f"{function}({source.one(source.text(), source.table(), 'true', 'print', '5', 'nope')})"
     return f"{function}({source.values(3)})"
 
 
-def _nested(source: LibrarySource) -> str:
+def _nested(source: RandomLua) -> str:
     inner = source.one(_wrong_use(source), _operation(source), _soup(source))
     text = inner.replace("\\", "\\\\").replace("'", "\\'").replace("\r", "\\n")
     return source.one(
@@ -113,7 +113,7 @@ def _nested(source: LibrarySource) -> str:
     )
 
 
-def lua_syntax(source: LibrarySource) -> list[str]:
+def lua_syntax(source: RandomLua) -> list[str]:
     """Return mistakes: soups of tokens, operations and calls on values of wrong types, functions with any arguments."""
     lines = source.one("", "\r", "\r\r", "local z = 1\r", "--note\r")
     return [

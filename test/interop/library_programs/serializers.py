@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from test.interop.library_programs.library_source import LibrarySource
+from test.interop.random_lua import RandomLua
 
 MODULES = [
     "json = require('json')",
@@ -23,11 +23,11 @@ _OPTIONS = (
 ).split()
 
 
-def _option(source: LibrarySource) -> str:
+def _option(source: RandomLua) -> str:
     return f"{source.random.choice(_OPTIONS)} = {source.one('true', 'false', '1', '0', '3', '20', source.value())}"
 
 
-def _deep(source: LibrarySource) -> str:
+def _deep(source: RandomLua) -> str:
     # As a key no number that 32 bits cannot hold: Tarantool loses such elements.
     key = source.one(source.small(), source.text(), "1.5", "-0.25", "255", "65536", "true")
     return source.one(
@@ -54,7 +54,7 @@ def _deep(source: LibrarySource) -> str:
     )
 
 
-def _json_text(source: LibrarySource) -> str:
+def _json_text(source: RandomLua) -> str:
     texts = [
         "{}",
         "[]",
@@ -126,7 +126,7 @@ def _quoted(text: str) -> str:
     return "'" + "".join(table.get(char, char) for char in text) + "'"
 
 
-def _yaml_text(source: LibrarySource) -> str:
+def _yaml_text(source: RandomLua) -> str:
     pieces = [
         "a: 1",
         "- 1",
@@ -192,7 +192,7 @@ def _yaml_text(source: LibrarySource) -> str:
     return _quoted(source.one("\n", "\n", " ").join(chosen))
 
 
-def _bytes(source: LibrarySource) -> str:
+def _bytes(source: RandomLua) -> str:
     codes = [
         0x00,
         0x7F,
@@ -220,25 +220,25 @@ def _bytes(source: LibrarySource) -> str:
     return "'" + "".join(f"\\{source.random.choice(codes):03d}" for _ in range(source.random.randint(0, 6))) + "'"
 
 
-def _csv_text(source: LibrarySource) -> str:
+def _csv_text(source: RandomLua) -> str:
     pieces = ["a", "1", "b c", '"q"', '"a""b"', '"a,b"', '"open', "", " x ", "é", '"a"b', "'s'", '"l\nm"', '""']
     rows = [source.one(",", ",", ";").join(source.some(pieces, 4)) for _ in range(source.random.randint(0, 4))]
     return _quoted(source.one("\n", "\r\n", "\n", "\r").join(rows) + source.one("", "\n"))
 
 
-def _csv_options(source: LibrarySource) -> str:
+def _csv_options(source: RandomLua) -> str:
     name = source.one("delimiter", "quote_char", "chunk_size", "skip_head_lines", "nope")
     return f"{{{name} = {source.one(repr(';'), repr(','), '1', '2', repr('ab'), source.value())}}}"
 
 
-def _encoding(source: LibrarySource) -> str:
+def _encoding(source: RandomLua) -> str:
     module = source.one("json", "yaml", "msgpack")
     more = source.one("", "", "", f", {{{_option(source)}}}", f", {source.value()}")
     encoded = f"{module}.encode({_deep(source)}{more})"
     return f"({encoded}):hex()" if module == "msgpack" else encoded
 
 
-def _decoding(source: LibrarySource) -> str:
+def _decoding(source: RandomLua) -> str:
     more = source.one("", "", "", ", {" + _option(source) + "}", ", " + source.value())
     return source.one(
         f"json.decode({_json_text(source)}{more})",
@@ -255,7 +255,7 @@ def _decoding(source: LibrarySource) -> str:
     )
 
 
-def _configured(source: LibrarySource) -> list[str]:
+def _configured(source: RandomLua) -> list[str]:
     module = source.one("json", "yaml", "msgpack")
     return [
         f"m = {module}.new({source.one('', 'nil', '{}', source.value())})",
@@ -267,7 +267,7 @@ def _configured(source: LibrarySource) -> list[str]:
     ]
 
 
-def _csv(source: LibrarySource) -> str:
+def _csv(source: RandomLua) -> str:
     return source.one(
         f"csv.load({_csv_text(source)})",
         f"csv.load({source.arguments(_csv_text(source), _csv_options(source))})",
@@ -283,7 +283,7 @@ def _csv(source: LibrarySource) -> str:
     )
 
 
-def _buffers(source: LibrarySource) -> list[str]:
+def _buffers(source: RandomLua) -> list[str]:
     module = source.one("msgpack", "json")
     return [
         "b = buffer.ibuf()",
@@ -299,7 +299,7 @@ def _buffers(source: LibrarySource) -> list[str]:
     ]
 
 
-def serializers(source: LibrarySource) -> list[str]:
+def serializers(source: RandomLua) -> list[str]:
     """Return encoders and decoders with any values, options and broken texts."""
     if source.chance(0.2):
         return _configured(source)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from test.interop.library_programs.library_source import LibrarySource
+from test.interop.random_lua import RandomLua
 
 MODULES = [
     "socket = require('socket')",
     "http = require('http.client')",
-    "fiber = require('fiber')",
+    "fiber = require('fiber') require('fio').unlink('x.sock')",
     "function closed(s) if type(s) == 'table' and s.close then s:close() end end",
 ]
 
@@ -19,11 +19,11 @@ METHODS = (
 ).split()
 
 
-def _timeout(source: LibrarySource) -> str:
+def _timeout(source: RandomLua) -> str:
     return source.one("0", "0.01", "-1", "'x'", "{}", "1e-9", "box.NULL")
 
 
-def _address(source: LibrarySource) -> str:
+def _address(source: RandomLua) -> str:
     return source.one(
         "'unix/', './x.sock'",
         "'unix/', 'x.sock'",
@@ -45,7 +45,7 @@ def _address(source: LibrarySource) -> str:
     )
 
 
-def _on(source: LibrarySource, name: str) -> str:
+def _on(source: RandomLua, name: str) -> str:
     """Return the call of a method on the socket of this name."""
     size, text = source.one("1", "5", "100", "0", "-1"), source.text()
     level = source.one("'SOL_SOCKET'", "'SOL_TCP'", "'TCP'", "'socket'", "6", "1", "'nope'")
@@ -99,7 +99,7 @@ def _on(source: LibrarySource, name: str) -> str:
     return f"{name}:{call}"
 
 
-def _raw(source: LibrarySource) -> list[str]:
+def _raw(source: RandomLua) -> list[str]:
     domain = source.one("'AF_INET'", "'AF_UNIX'", "'AF_INET6'", "'nope'", "2", "1", "'PF_UNIX'")
     kind = source.one("'SOCK_STREAM'", "'SOCK_DGRAM'", "'nope'", "1", "2")
     protocol = source.one("0", "'tcp'", "'udp'", "'nope'", "''", "17")
@@ -110,13 +110,13 @@ def _raw(source: LibrarySource) -> list[str]:
     ]
 
 
-def _pair(source: LibrarySource) -> list[str]:
+def _pair(source: RandomLua) -> list[str]:
     made = source.one(
         "socket.tcp_server('unix/', './p.sock', function(c) {})",
         "socket.tcp_server('unix/', './p.sock', {{handler = function(c) {} end, name = 'n'}}) --",
     )
     body = source.one(
-        "c:write('one\\ntwo\\n')", "c:write(c:read(3, 0.2) or '')", "error('own')", "fiber.sleep(0.05)", "c:close()"
+        "c:write('one\\ntwo\\n')", "c:write(c:read(3, 2) or '')", "error('own')", "fiber.sleep(2)", "c:close()"
     )
     server = made.format(body + " end" if "{{" not in made else body).replace("{{", "{").replace("}}", "}")
     return [
@@ -131,7 +131,7 @@ def _pair(source: LibrarySource) -> list[str]:
     ]
 
 
-def _lookups(source: LibrarySource) -> list[str]:
+def _lookups(source: RandomLua) -> list[str]:
     options = source.one(
         "{type = 'SOCK_STREAM'}",
         "{family = 'AF_INET'}",
@@ -148,10 +148,11 @@ def _lookups(source: LibrarySource) -> list[str]:
             f"socket.getaddrinfo({host}, {source.one('80', repr('http'), repr('80'), 'nil', repr('zzz'), '-1')}, "
             f"1, {options})",
             f"socket.getaddrinfo({source.arguments(host, '80', '1', options)})",
-            f"socket.tcp_connect({source.arguments(_address(source), _timeout(source))})",
+            f"socket.tcp_connect({source.arguments(_address(source), source.one('1', repr('x'), 'nil'))})",
             f"socket.iowait({source.arguments('-1', source.one(repr('R'), repr('W'), '1', repr('X')), '0.01')})",
-            f"socket.tcp_server({source.arguments(_address(source), 'function() end', '0.1')}) ~= nil",
-            f"socket.{source.word('nope tcp bind connect')}({source.values(3)}) ~= nil",
+            f"l = socket.tcp_server({source.arguments(_address(source), 'function() end', '1')}) "
+            "closed(l) return l ~= nil",
+            f"l = socket.{source.word('nope tcp bind connect')}({source.values(3)}) closed(l) return l ~= nil",
             f"socket({source.values(3)}) ~= nil",
             f"socket.{source.word('DOMAIN SO_TYPE SEND_FLAGS PROTOCOL SHUT_RDWR SOL')}",
         )
@@ -159,7 +160,7 @@ def _lookups(source: LibrarySource) -> list[str]:
     ]
 
 
-def _requests(source: LibrarySource) -> list[str]:
+def _requests(source: RandomLua) -> list[str]:
     reply = source.one(
         "HTTP/1.1 200 OK\\r\\nContent-Length: 3\\r\\n\\r\\nabc",
         "HTTP/1.1 404 Not Found\\r\\nConnection: close\\r\\n\\r\\nnothing",
@@ -173,7 +174,7 @@ def _requests(source: LibrarySource) -> list[str]:
     )
     option = source.one(
         "timeout = 1",
-        "timeout = {v}",
+        "timeout = {n}",
         "headers = {{['X-T'] = {v}}}",
         "headers = {v}",
         "verbose = false",
@@ -188,7 +189,7 @@ def _requests(source: LibrarySource) -> list[str]:
         "interface = {v}",
         "ca_path = {v}",
         "nope = {v}",
-    ).format(v=source.value())
+    ).format(v=source.value(), n=source.one("1", "2.5", "1e15", "2^53"))
     url = source.one("'http://127.0.0.1:' .. port .. '/a?b=c'", "'127.0.0.1:' .. port", "'http://127.0.0.1:1/'")
     odd = source.one(
         "'nope://x'", "''", "'http://'", "'http://127.0.0.1:1/'", "5", "nil", "{}", "'http://[::1'", "'http:// x/'"
@@ -201,8 +202,9 @@ def _requests(source: LibrarySource) -> list[str]:
         else (source.arguments(url, f"{{{option}}}"))
     )
     return [
-        "l = socket.tcp_server('127.0.0.1', 0, function(c) c:read({'\\r\\n\\r\\n'}, 0.3) "
-        f"c:write('{reply}') end) port = l:name().port",
+        "l = socket.tcp_server('127.0.0.1', 0, function(c) local h = c:read({delimiter = '\\r\\n\\r\\n'}, 1) "
+        f"c:write(h and h:find(' /b ') and 'HTTP/1.1 200 OK\\r\\nContent-Length: 1\\r\\n\\r\\nb' or '{reply}') end) "
+        "port = l:name().port",
         source.one(
             f"r = http.{method}({arguments}) return r",
             f"r = http.request('{method.upper()}', {url}, {body}, {{{option}}}) return r",
@@ -227,6 +229,6 @@ def _requests(source: LibrarySource) -> list[str]:
     ]
 
 
-def sockets(source: LibrarySource) -> list[str]:
+def sockets(source: RandomLua) -> list[str]:
     """Return a program about raw sockets, a server and its client, look-ups, or HTTP."""
     return source.random.choice([_raw, _raw, _pair, _pair, _lookups, _requests])(source)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from test.interop.library_programs.library_source import LibrarySource
+from test.interop.random_lua import RandomLua
 
 MODULES = [
     "swim = require('swim')",
@@ -21,11 +21,11 @@ MEMBER = "status uuid uri incarnation payload payload_cdata payload_str is_dropp
 OPTIONS = "uri uuid heartbeat_rate ack_timeout gc_mode generation nope codec".split()
 
 
-def _uuid(source: LibrarySource) -> str:
+def _uuid(source: RandomLua) -> str:
     return source.one("u(1)", "u(2)", "u(3)", "uuid.fromstr(u(2))", "'x'", "uuid.NULL", "u(9)")
 
 
-def _uri(source: LibrarySource) -> str:
+def _uri(source: RandomLua) -> str:
     return source.one(
         "'127.0.0.1:0'",
         "0",
@@ -44,7 +44,7 @@ def _uri(source: LibrarySource) -> str:
     )
 
 
-def _option(source: LibrarySource) -> str:
+def _option(source: RandomLua) -> str:
     return source.one(
         f"uri = {_uri(source)}",
         f"uuid = {_uuid(source)}",
@@ -56,7 +56,7 @@ def _option(source: LibrarySource) -> str:
     )
 
 
-def _new(source: LibrarySource) -> str:
+def _new(source: RandomLua) -> str:
     return source.one(
         f"swim.new({{generation = 0, {_option(source)}}})",
         f"swim.new({{{_option(source)}, {_option(source)}}})",
@@ -68,7 +68,7 @@ def _new(source: LibrarySource) -> str:
     )
 
 
-def _call(source: LibrarySource) -> str:
+def _call(source: RandomLua) -> str:
     codec = source.one(
         "{algo = 'aes128', mode = 'cbc', key = ('k'):rep(16)}",
         "{algo = 'none'}",
@@ -112,7 +112,7 @@ def _call(source: LibrarySource) -> str:
     return f"s{source.one(':', ':', ':', ':', ':', ':', '.')}{call}"
 
 
-def _member(source: LibrarySource) -> str:
+def _member(source: RandomLua) -> str:
     got = source.one("s:self()", "s:member_by_uuid(u(2))", "s:self()")
     method = source.random.choice(MEMBER)
     return source.one(
@@ -135,7 +135,7 @@ def _member(source: LibrarySource) -> str:
     )
 
 
-def swim_members(source: LibrarySource) -> list[str]:
+def swim_members(source: RandomLua) -> list[str]:
     """Return the life of an instance."""
     own = source.one(_new(source), "swim.new({generation = 0, uri = '127.0.0.1:0', uuid = u(1)})")
     return [

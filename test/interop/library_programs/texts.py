@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from test.interop.library_programs.library_source import LibrarySource
+from test.interop.random_lua import RandomLua
 
 MODULES = ["utf8 = require('utf8')", "iconv = require('iconv')", "uri = require('uri')"]
 
@@ -42,7 +42,7 @@ _PATTERNS = [
 ]
 
 
-def _string(source: LibrarySource) -> str:
+def _string(source: RandomLua) -> str:
     text, pattern = source.one(source.text(), source.random.choice(_LONG)), source.random.choice(_PATTERNS)
     number = source.small
     replaced = source.one(
@@ -106,7 +106,7 @@ def _string(source: LibrarySource) -> str:
     return f"({text}):{call}" if source.chance(0.1) else f"string.{call}"
 
 
-def _table(source: LibrarySource) -> str:
+def _table(source: RandomLua) -> str:
     table = source.one(source.table(), "{3, 1, 2}", "{'b', 'a'}", "{1, 'a'}", "{n = 3, 1}")
     order = source.one("function(a, b) return a > b end", "function() return true end", "nil", "print")
     call = source.one(
@@ -133,7 +133,7 @@ def _table(source: LibrarySource) -> str:
     return f"x = {table} return table.{call}, x"
 
 
-def _utf8(source: LibrarySource) -> str:
+def _utf8(source: RandomLua) -> str:
     text = source.one(source.text(), source.random.choice(_LONG))
     number = source.small
     call = source.one(
@@ -154,7 +154,7 @@ def _utf8(source: LibrarySource) -> str:
     )
 
 
-def _iconv(source: LibrarySource) -> str:
+def _iconv(source: RandomLua) -> str:
     code = source.one
     names = (
         "'UTF-8'",
@@ -183,7 +183,7 @@ def _iconv(source: LibrarySource) -> str:
     )
 
 
-def _uri(source: LibrarySource) -> str:
+def _uri(source: RandomLua) -> str:
     texts = (
         "'h:1'",
         "'u:p@h:1/x?q=1#f'",
@@ -207,6 +207,6 @@ def _uri(source: LibrarySource) -> str:
     )
 
 
-def texts(source: LibrarySource) -> list[str]:
+def texts(source: RandomLua) -> list[str]:
     """Return calls of the libraries that work with texts and tables."""
     return [source.random.choice([_string, _string, _table, _table, _utf8, _iconv, _uri])(source) for _ in range(3)]

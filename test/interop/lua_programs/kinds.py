@@ -49,10 +49,29 @@ KINDS: dict[str, Program] = {
 }
 
 
-def program(kind: str, seed: int) -> list[str]:
-    """Return a program of a class: modules first, then its own statements."""
-    if kind != "mixed":
-        return MODULES + KINDS[kind](Source(seed))
-    source = Source(seed)
-    names = source.random.sample(sorted(KINDS), 3)
-    return MODULES + [statement for name in names for statement in KINDS[name](source)]
+MIXED = "mixed"
+"""The name of the class whose programs have parts of three others."""
+
+
+class LuaClasses:
+    """These classes, for a comparison."""
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the classes."""
+        return [*KINDS, MIXED]
+
+    def modules(self, name: str) -> list[str]:
+        """Return the statements with which each program begins; they are the same for all classes."""
+        return MODULES
+
+    def program(self, name: str, seed: int) -> list[str]:
+        """Return a program of a class: modules first, then its own statements."""
+        source = Source(seed)
+        if name != MIXED:
+            return MODULES + KINDS[name](source)
+        names = source.random.sample(sorted(KINDS), 3)
+        return MODULES + [statement for name in names for statement in KINDS[name](source)]
+
+
+CLASSES = LuaClasses()

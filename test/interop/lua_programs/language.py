@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from test.interop.lua_programs.source import TABLES, Source
+from test.interop.lua_programs.source import Source
+from test.interop.random_lua import TABLES
 
 
 def fun(source: Source) -> list[str]:

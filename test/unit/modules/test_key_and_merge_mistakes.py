@@ -65,3 +65,57 @@ def test_a_merger_begins_anew_after_a_failure(lua: Lua) -> None:
         is_broken = false
         return ok, problem, #m:select()"""
     ) == [False, "broken", 1]
+
+
+def test_comparisons_return_differences_of_bytes(lua: Lua) -> None:
+    """Unsigned numbers compare as they are packed, texts without a collation byte by byte."""
+    assert lua(
+        """local key_def = require('key_def')
+        local function compare(kind, one, other)
+            return key_def.new{{fieldno = 1, type = kind}}:compare({one}, {other})
+        end
+        return compare('unsigned', 3, 1), compare('unsigned', 1, 300), compare('unsigned', 300, 301),
+            compare('string', 'B', 'a'), compare('string', 'ab', 'a'), compare('scalar', 'a', 'é'),
+            compare('integer', 9, 1), compare('scalar', 1, 'a')"""
+    ) == [2, -204, -1, -31, 1, -98, 1, -1]
+
+
+def test_equal_tuples_of_a_merger_come_in_the_order_of_its_heap(lua: Lua) -> None:
+    """The source of the last tuple does not stay the first one."""
+    assert lua(
+        """local key_def, merger = require('key_def'), require('merger')
+        local k = key_def.new{{fieldno = 1, type = 'unsigned'}}
+        local function merged(is_reverse)
+            local sources, shown = {}, {}
+            for i = 1, 3 do
+                local list = {{1, i * 10 + 1}, {1, i * 10 + 2}}
+                sources[i] = merger.new_source_fromtable(list)
+            end
+            for _, tuple in merger.new(k, sources, {reverse = is_reverse}):pairs() do
+                shown[#shown + 1] = tuple[2]
+            end
+            return shown
+        end
+        return merged(false), merged(true)"""
+    ) == [[11, 21, 12, 22, 31, 32], [31, 32, 21, 22, 11, 12]]
+
+
+def test_a_refused_tuple_stays_in_its_table(lua: Lua) -> None:
+    assert lua(
+        """local key_def, merger = require('key_def'), require('merger')
+        local k = key_def.new{{fieldno = 1, type = 'unsigned'}}
+        local source = merger.new_source_fromtable({{1}, {'x'}})
+        local m = merger.new(k, {source})
+        local first, second = pcall(m.select, m), pcall(m.select, m)
+        local maps = merger.new_source_fromtable({{a = 1}})
+        local broken = merger.new_tuple_source(ipairs, 'x')
+        local function problem(...) return tostring(select(2, pcall(...))) end
+        return first, second, source:select(), problem(maps.select, maps), problem(broken.select, broken),
+            problem(source.select, source, box.NULL), problem(source.select, source, {limit = 5LL}):sub(1, 40),
+            key_def.new{{fieldno = 1/0, type = 'any', is_nullable = {}}}:totable()"""
+    )[2:] == [
+        [["x"]], "Tuple/Key must be MsgPack array", "bad argument #1 to '?' (table expected, got string)",
+        "Bad params, use: merge_source:select([{buffer = <cdata<struct ibuf>> or <nil>, limit = <number> or <nil>}])",
+        'Bad param "limit", use: merge_source:sel',
+        [{"type": "any", "fieldno": 0, "is_nullable": True}],
+    ]  # fmt: skip

@@ -146,3 +146,16 @@ def test_waits_options_and_sizes(lua: Lua) -> None:
         "Failed to allocate -9223372036854775808 bytes in ibuf",
         "Usage: socket.tcp_server(host, port, handler | opts)", [True, 1.5], None, "Invalid argument",
     ]  # fmt: skip
+
+
+def test_a_read_takes_more_than_its_limit_from_the_system(lua: Lua) -> None:
+    """What it leaves is for the next read, not for recv."""
+    source = (
+        SOCKET
+        + """
+        local server = socket.tcp_server('127.0.0.1', 0, function(c) c:write('abc') fiber.sleep(9) end)
+        local s = socket.tcp_connect('127.0.0.1', server:name().port)
+        return s:read(1, 5), s:recv(5), s:read(2, 0)
+    """
+    )
+    assert lua(source) == ["a", None, "bc"]

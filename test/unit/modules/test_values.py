@@ -64,7 +64,7 @@ def test_key_definitions_compare_tuples(lua: Lua) -> None:
             k:compare_with_key(t, {1}), k:totable(), k:merge(key_def.new({{fieldno = 2, type = 'any'}})):totable()[3],
             tostring(k), type(k)"""
     ) == [
-        [7, "a"], -1, 0, 0, 1,
+        [7, "a"], -1, 0, 0, 6,
         [{"type": "unsigned", "fieldno": 3, "is_nullable": False},
          {"type": "string", "fieldno": 1, "is_nullable": False}],
         {"type": "any", "fieldno": 2, "is_nullable": False}, "<struct key_def &>", "cdata",
@@ -536,3 +536,9 @@ def test_a_merger_reads_no_further_than_its_buffer(lua: Lua, data: str) -> None:
 def test_a_merger_of_an_empty_buffer(lua: Lua) -> None:
     """A merger accepts a new buffer, which has no memory at all."""
     assert lua("return #require('merger').new_source_frombuffer(require('buffer').ibuf()):select()") == [0]
+
+
+def test_yaml_quotes_texts_like_numbers_of_any_size(lua: Lua) -> None:
+    assert lua("local e = require('yaml').encode return e('1e+3000149'), e('.5e1234567'), e('1.2.3e5')") == [
+        "--- '1e+3000149'\n...\n", "--- '.5e1234567'\n...\n", "--- 1.2.3e5\n...\n",
+    ]  # fmt: skip

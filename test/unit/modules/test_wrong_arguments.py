@@ -504,3 +504,45 @@ def test_levels_and_events_of_a_hook(lua: Lua) -> None:
             ["line", "main", True],
         ]
     ]
+
+
+def test_numbers_out_of_range(lua: Lua) -> None:
+    """They are converted as by C: to the smallest number, or to the low bits."""
+    assert lua(
+        r"""
+        local t, utf8 = box.tuple.new{1, 'a'}, require('utf8')
+        local function problem(...) return (tostring(select(2, pcall(...))):gsub('^%S+:%d+: ', '')) end
+        local h = require('crypto').hmac.md5.new('k')
+        return {t:next(2^32 + 1)}, problem(t.slice, t, -1/0), problem(t.tomap, t, nil), {utf8.len('abc', 0/0)},
+            utf8.sub('~', 1e15, 4), problem(table.new, 0, -1), problem(require('decimal').exp, nil, 1),
+            problem(h.init, h, 5), require('uri').format({host = 'h', service = '1\0x'}),
+            require('socket').getaddrinfo('127.0.0.1\0x', 1, 5) ~= nil
+        """
+    ) == [
+        [4294967298, "a"], "tuple.slice(): start must be less than end", "Usage: tuple:tomap(opts)",
+        [None, "position is out of string"], "~", "table overflow", "expected decimal, number or string as 1 argument",
+        "attempt to index local 'key' (a number value)", "h:1", True,
+    ]  # fmt: skip
+
+
+def test_null_is_no_absent_argument(lua: Lua) -> None:
+    assert lua(
+        """
+        local merger = require('merger')
+        local function problem(...) return (tostring(select(2, pcall(...))):gsub('^%S+:%d+: ', '')) end
+        local function once(_, state) if state == nil then return 1, nil end end
+        local function of(kind) return merger['new_' .. kind .. '_source'](once) end
+        local lists, tuples, buffers = of('table'), of('tuple'), of('buffer')
+        local fio = require('fio')
+        local old = fio.umask()
+        fio.umask(0/0)
+        return problem(lists.select, lists), problem(tuples.select, tuples), problem(buffers.select, buffers),
+            problem(require('yaml').encode, 1, box.NULL):sub(1, 13), fio.umask(old),
+            select(2, box.tuple.new{1, 'a'}:next(1LL)), (pcall(require('buffer').ibuf, -0.25)),
+            problem(require('msgpack').ibuf_decode, box.NULL), problem(require('csv').dump, {{1}}, {}, 5)
+        """
+    ) == [
+        "Expected <state>, <table>", "A tuple or a table expected, got nil", "Expected <state>, <buffer>",
+        "Usage: encode", 0, "a", True, "msgpack.ibuf_decode: rpos is null",
+        "attempt to index local 'writable' (a number value)",
+    ]  # fmt: skip
