@@ -29,6 +29,7 @@ from console.systemd import Service
 _MAIN = b"""
 local nested = require('internal.nested_coroutine')
 local python = require('internal.python')
+local scheduler = require('internal.scheduler')
 local wait = require('internal.wait')
 
 local function finish(ok, problem)
@@ -81,7 +82,7 @@ return function(executable, script, count, ...)
         require('console').start()
         return 0
     end
-    return count_others()
+    return scheduler.run_ready() and 1 or count_others()
 end
 """
 
@@ -150,6 +151,7 @@ class Program:
         node.on_failed_start.append(self._end_failed_start)
         node.on_status.append(self._tell_status)
         node.process.enter_directory = os.chdir
+        node.paths.are_of_process = True
         node.process.detach = self._go_into_background
         self._instance.runtime.bind("title_show", self._show_title)
 

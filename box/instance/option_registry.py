@@ -115,6 +115,7 @@ DEPRECATED_NAMES: dict[str, str] = {
     "panic_on_snap_error": "force_recovery",
     "panic_on_wal_error": "force_recovery",
     "replication_source": "replication",
+    "rows_per_wal": "wal_max_size",
     "slab_alloc_arena": "memtx_memory",
     "slab_alloc_maximal": "memtx_max_tuple_size",
     "slab_alloc_minimal": "memtx_min_tuple_size",

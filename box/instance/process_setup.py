@@ -103,7 +103,7 @@ class ProcessSetup:
         log.nonblock = config["log_nonblock"]
         if config["log"] and config["log"] != log.target:
             self._opens_log = True
-            log.open(config["log"], self._resources.paths.resolve)
+            log.open(config["log"], self._resources.paths.absolute)
             self._opens_log = False
         log.is_open = True
         log.format = config["log_format"]
@@ -117,5 +117,7 @@ class ProcessSetup:
 
 def explain_log(log: Log, error: BoxError) -> None:
     """Log why the log's destination cannot be opened, to where it writes so far."""
+    if isinstance(error.__cause__, BoxError):
+        log.problem(error.__cause__)
     log.problem(error)
     log.say(Level.FATAL, "failed to initialize logging subsystem")
