@@ -301,7 +301,9 @@ class InstanceProcess:
     def _require_alive(self) -> None:
         if self.state is not State.RUNNING:
             self._note_exit()
-            raise ServerError(f"server {self.name} did not start: {self._exit_text()}\n{self.tail()}")
+            # The text of a crash, which the runner shows as well, has the log.
+            log = "" if self.crash else f"\n{self.tail()}"
+            raise ServerError(f"server {self.name} did not start: {self._exit_text()}{log}")
 
     def _new_log(self) -> bytes:
         with self.log.open("rb") as file:
