@@ -212,3 +212,15 @@ def test_fibers_that_are_ready_run_before_the_end_of_a_script(
     """A program stays up only for those that wait."""
     outcome = run(tmp_path, script(tmp_path, f"local fiber = require('fiber') {source}"))
     assert (outcome.returncode, outcome.stdout, outcome.stderr) == (code, output, errors)
+
+
+def test_numbers_of_options_are_logged_as_in_json(tmp_path: Path) -> None:
+    source = "box.cfg{log = 'l', checkpoint_wal_threshold = 1/3, slab_alloc_factor = 3} box.cfg{%s} os.exit()"
+    run(tmp_path, "-e", source % "checkpoint_wal_threshold = 1e18")
+    lines = [line.partition("> ")[2] for line in lines_of(tmp_path / "l")]
+    text = "set 'checkpoint_wal_threshold' configuration option to"
+    assert [line for line in lines if line.startswith(text)] == [
+        f"{text} 0.33333333333333",
+        f"{text} 1000000000000000000",
+    ]
+    assert "Alloc factor must be less than or equal to 2.0. It will be reduced to 2.0" in lines
