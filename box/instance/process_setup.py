@@ -94,7 +94,7 @@ class ProcessSetup:
         """Lock the pid file before the log is opened, so that an error goes to standard error."""
         path = self._resources.config["pid_file"]
         if path:
-            self._pid_file = PidFile(self._resources.paths.resolve(path))
+            self._pid_file = PidFile(self._resources.paths.absolute(path))
             self._pid_file.write()
 
     def _open_log(self) -> None:

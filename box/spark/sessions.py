@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from typing import Any, Final
@@ -15,6 +16,9 @@ _LINKAGE_ERRORS: Final = (
     "NoSuchMethodError",
 )
 """Java's errors for a package that was built for another version of Spark."""
+
+_FAILED_TASK: Final = re.compile(r"Job aborted due to stage failure: .*: (?:\w+\.)+\w*(?:Exception|Error): (.+)")
+"""Spark's text for a job whose task has failed: it ends with the error of the task."""
 
 
 def spark_session(name: str, master: str, settings: Mapping[str, str]) -> tuple[Any, bool]:
@@ -35,9 +39,11 @@ def spark_session(name: str, master: str, settings: Mapping[str, str]) -> tuple[
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.python.filterPushdown.enabled", "true")
-        .config("spark.log.level", "ERROR")
+        # The commands report the error that ends them in one line; Spark would log it with stacks of Java.
+        .config("spark.log.level", "FATAL")
         # Batches of a worker reach Java through a Unix socket, which costs less than TCP.
         .config("spark.python.unix.domain.socket.enabled", "true")
+        .config("spark.python.daemon.module", "box.spark.worker_daemon")
         # Arrow's own allocators keep memory that is free, about a sixth of the memory of a worker.
         .config("spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL", "system")
     )
@@ -57,5 +63,8 @@ def first_line(error: Exception) -> str:
     if not lines[0].startswith("An error occurred while calling") or len(lines) == 1:
         return lines[0]
     text = lines[1].removeprefix(": ")
+    failure = _FAILED_TASK.search(text)
+    if failure is not None:
+        return failure[1]
     is_foreign = any(f"java.lang.{name}" in text for name in _LINKAGE_ERRORS)
     return f"{text} (a package for another version of Spark?)" if is_foreign else text
