@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -17,8 +18,8 @@ _LINKAGE_ERRORS: Final = (
 )
 """Java's errors for a package that was built for another version of Spark."""
 
-_FAILED_TASK: Final = re.compile(r"Job aborted due to stage failure: .*: (?:\w+\.)+\w*(?:Exception|Error): (.+)")
-"""Spark's text for a job whose task has failed: it ends with the error of the task."""
+_JAVA_ERROR: Final = re.compile(r".*\b(?:\w+\.)+\w*(?:Exception|Error): (.*\S)")
+"""A class of Java's errors, and a text."""
 
 
 def spark_session(name: str, master: str, settings: Mapping[str, str]) -> tuple[Any, bool]:
@@ -27,6 +28,7 @@ def spark_session(name: str, master: str, settings: Mapping[str, str]) -> tuple[
 
     from box.spark.java_home import use_packaged_java
     from box.spark.source import BoxDataSource
+    from box.spark.spark_stderr import filtered_for_children
 
     use_packaged_java()
 
@@ -43,15 +45,24 @@ def spark_session(name: str, master: str, settings: Mapping[str, str]) -> tuple[
         .config("spark.log.level", "FATAL")
         # Batches of a worker reach Java through a Unix socket, which costs less than TCP.
         .config("spark.python.unix.domain.socket.enabled", "true")
-        .config("spark.python.daemon.module", "box.spark.worker_daemon")
         # Arrow's own allocators keep memory that is free, about a sixth of the memory of a worker.
         .config("spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL", "system")
     )
     for key, value in settings.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    # pyspark logs errors of queries that the commands report themselves.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    with filtered_for_children():
+        spark = builder.getOrCreate()
     spark.dataSource.register(BoxDataSource)
     return spark, found is None
+
+
+def _reason_of_failed_task(lines: list[str]) -> str | None:
+    """Return the text of the innermost error of a task that has failed, None if no error has a text."""
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    found = [match[1] for match in map(_JAVA_ERROR.match, [*causes[::-1], lines[1]]) if match]
+    return found[0] if found else None
 
 
 def first_line(error: Exception) -> str:
@@ -63,8 +74,7 @@ def first_line(error: Exception) -> str:
     if not lines[0].startswith("An error occurred while calling") or len(lines) == 1:
         return lines[0]
     text = lines[1].removeprefix(": ")
-    failure = _FAILED_TASK.search(text)
-    if failure is not None:
-        return failure[1]
+    if "Job aborted due to stage failure" in text:
+        return _reason_of_failed_task(lines) or text
     is_foreign = any(f"java.lang.{name}" in text for name in _LINKAGE_ERRORS)
     return f"{text} (a package for another version of Spark?)" if is_foreign else text

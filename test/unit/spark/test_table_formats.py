@@ -104,6 +104,10 @@ def test_a_package_for_another_spark_is_named() -> None:
         "(TID 0) (host executor driver): java.io.IOException: Mkdirs failed\n\tat x"
     )
     assert first_line(Exception(failed)) == "Mkdirs failed"
+    failed = (
+        failed.replace("Mkdirs failed", "") + "\nCaused by: java.io.IOException: No space left\nCaused by: a.BError: "
+    )
+    assert first_line(Exception(failed)) == "No space left"
     assert first_line(ValueError()) == "ValueError()"
 
 
