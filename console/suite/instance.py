@@ -279,7 +279,9 @@ class InstanceProcess:
                 else:
                     await self._wait_console()
         except TimeoutError:
-            raise ServerError(f"server {self.name} is not ready in time:\n{self.tail()}") from None
+            is_silent = options.wait_load and READY.search(self._new_log())
+            why = ": it has no console on $ADMIN" if is_silent else ""
+            raise ServerError(f"server {self.name} is not ready in time{why}\n{self.tail()}") from None
 
     async def _wait_log(self) -> None:
         while not READY.search(self._new_log()):

@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="write result files anew where the output is another one",
     )
-    add("--junit", type=Path, metavar="FILE", help="write a report as JUnit XML")
+    add("--junit", type=_new_file, metavar="FILE", help="write a report as JUnit XML")
     add("--slowest", type=_number, default=5, metavar="N", help="name the N slowest at the end, from a second on (5)")
     add("--version", action=_Version, nargs=0, help="print the version and exit")
     return parser
@@ -105,6 +105,13 @@ def _jobs(text: str) -> int:
     if text == "-1":
         return 1
     return _number(text) or 2 * (os.cpu_count() or 1)
+
+
+def _new_file(text: str) -> Path:
+    path = Path(text)
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise argparse.ArgumentTypeError(f"not a file in a directory that exists: {text}")
+    return path
 
 
 def _command(text: str) -> tuple[str, ...]:

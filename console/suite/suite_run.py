@@ -50,7 +50,8 @@ def run(options: argparse.Namespace, warm: WarmStarter | None) -> int:
         print("lunabox-test: interrupted", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:  # nobody reads the report any more, or the disk is full
-        streams.complain(f"lunabox-test: {error.strerror}")
+        where = f"{error.filename}: " if error.filename else ""
+        streams.complain(f"lunabox-test: {where}{error.strerror}")
         return streams.finish(2)
 
 

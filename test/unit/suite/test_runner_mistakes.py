@@ -56,6 +56,8 @@ def test_nothing_to_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert main([str(path), "-k", "other"]) == 2
     assert capsys.readouterr().err == "lunabox-test: -k, --exclude and --conf leave none of 1 tests\n"
     (path / "t.test.lua").rename(path / "t.lua")
+    assert main([str(path / "t.lua")]) == 2
+    assert f"lunabox-test: {path}/t.lua is no test: names of tests end in .test.lua or" in capsys.readouterr().err
     assert main([str(tmp_path)]) == 2
     names = "*.test.lua or *.test.sql or *.test.py or *_test.lua"
     assert capsys.readouterr().err == f"lunabox-test: no {names} in {path}\n"
@@ -182,7 +184,12 @@ def test_a_killed_server_with_a_result(tmp_path: Path) -> None:
 def test_a_server_that_never_gets_ready(tmp_path: Path) -> None:
     """A server that never gets ready, and ignores SIGTERM, is killed at the time limit."""
     report = run(make_suite(tmp_path, "1\n", box="while true do end\n"), timeout=1.0)
-    assert "server default is not ready in time" in report.text
+    assert "server default is not ready in time\n" in report.text
+
+
+def test_a_server_without_a_console(tmp_path: Path) -> None:
+    report = run(make_suite(tmp_path, "1\n", box="box.cfg{}\n"), timeout=2.0)
+    assert "server default is not ready in time: it has no console on $ADMIN\n" in report.text
 
 
 def test_two_runs_at_once(tmp_path: Path) -> None:
