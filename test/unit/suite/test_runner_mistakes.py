@@ -140,6 +140,8 @@ def test_a_path_given_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     "arguments",
     [
+        ["--junit", "/"],
+        ["--junit", "/no/x"],
         ["--executable", "'a"],
         ["--executable", " "],
         ["-j", "-2"],
