@@ -345,10 +345,29 @@ def _check_directory() -> int:
     return 0
 
 
+_DESCRIPTORS = 11
+"""What the event loop and reading the script need, besides the standard streams."""
+
+
+def _check_descriptors() -> int:
+    """Check that the process may open enough files. Returns 0 or 1; the reason is printed."""
+    opened: list[int] = []
+    try:
+        for _ in range(_DESCRIPTORS):
+            opened.append(os.dup(2))
+    except OSError as error:
+        streams.complain(f"{command_name()}: {error.strerror}: see `ulimit -n`")
+        return 1
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+    return 0
+
+
 def run_program(options: Options) -> int:
     """Run the command on a new event loop and return its exit code."""
 
-    code = _check_script(options.script) or _check_directory()
+    code = _check_script(options.script) or _check_directory() or _check_descriptors()
     if code:
         return code
 

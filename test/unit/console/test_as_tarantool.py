@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -301,3 +302,25 @@ def test_a_log_that_syslog_does_not_take(tmp_path: Path) -> None:
     )
     outcome = run(tmp_path, "-e", "box.cfg{log = '.'}")
     assert outcome.stderr.startswith(f"SystemError can't open log file: {tmp_path}/.: Is a directory\n")
+
+
+def test_a_pid_file_that_cannot_be_written(tmp_path: Path) -> None:
+    """The start goes on, and the log tells of it."""
+    # Files of no size: the log is a pipe to a command, which may write.
+    source = f"trap '' XFSZ; ulimit -f 0; exec {shlex.join(COMMAND)} -e \"{{}}\""
+    config = "box.cfg{log = '|cat >/dev/stderr', pid_file = 'p', wal_mode = 'none'}"
+    outcome = subprocess.run(
+        source.replace("{}", config), shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert f"!> failed to update pid file '{tmp_path}/p': File too large" in outcome.stderr
+    assert "initializing an empty data directory" in outcome.stderr
+
+
+@pytest.mark.parametrize("limit", [7, 11, 13])
+def test_too_few_descriptors(tmp_path: Path, limit: int) -> None:
+    outcome = subprocess.run(
+        f"ulimit -n {limit}; exec {shlex.join(COMMAND)} -e 'print(1)'", shell=True, cwd=tmp_path, capture_output=True,
+        text=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert (outcome.returncode, outcome.stderr) == (1, "lunabox: Too many open files: see `ulimit -n`\n")
