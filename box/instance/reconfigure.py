@@ -15,11 +15,12 @@ from typing import Any
 from box.errors import ErrorCode, client_error
 from box.instance.checkpoint import Checkpoints
 from box.instance.config import Config
+from box.instance.feedback import first_pause
 from box.instance.instance_state import InstanceState
 from box.instance.journal_opening import JournalOpening
 from box.instance.membership import Membership
 from box.instance.mode import ReadOnlyReason
-from box.instance.option_registry import OPTIONS, START_ORDER, first_pause
+from box.instance.option_registry import OPTIONS, START_ORDER
 from box.instance.resources import Resources
 from box.iproto.server import IprotoServer
 from box.log import Log, log_level

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from box.data import codec
 from box.errors import BoxError, timed_out
 from box.instance.config import Config
-from box.instance.option_registry import DEPRECATED_NAMES, has_feedback_daemon
+from box.instance.feedback import has_feedback_daemon
+from box.instance.option_registry import DEPRECATED_NAMES
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text, waiting
 from lua.bindings.environment import CALLER, options_from_environment
 

@@ -1,0 +1,24 @@
+"""Traces of Tarantool's feedback daemon, which Lunabox has not: nothing is ever sent.
+
+`feedback_enabled` decides on them.
+"""
+
+from __future__ import annotations
+
+from box.instance.option_registry import Values
+
+
+def has_feedback_daemon(values: Values) -> bool:
+    """Return whether Tarantool would run its feedback daemon.
+
+    The order of lines and the numbers of fibers show it.
+    """
+    return bool(values["feedback_enabled"])
+
+
+def first_pause(values: Values) -> str:
+    """Return the option in `START_ORDER` before which Tarantool lets other fibers run.
+
+    There it starts the feedback daemon anew, or else tells the thread of the log of the threshold.
+    """
+    return "feedback_crashinfo" if has_feedback_daemon(values) else "checkpoint_wal_threshold"
