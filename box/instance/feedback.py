@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from box.instance.option_registry import Values
+from box.instance.option_registry import PAUSES, Values
 
 
 def has_feedback_daemon(values: Values) -> bool:
@@ -17,8 +17,6 @@ def has_feedback_daemon(values: Values) -> bool:
 
 
 def first_pause(values: Values) -> str:
-    """Return the option in `START_ORDER` before which Tarantool lets other fibers run.
-
-    There it starts the feedback daemon anew, or else tells the thread of the log of the threshold.
-    """
-    return "feedback_crashinfo" if has_feedback_daemon(values) else "checkpoint_wal_threshold"
+    """Return the option in `START_ORDER` before which Tarantool lets other fibers run for the first time."""
+    with_daemon, without = PAUSES
+    return with_daemon if has_feedback_daemon(values) else without

@@ -139,3 +139,6 @@ START_ORDER: Final = (
     *(name for name, option in OPTIONS.items() if option.dynamic and name not in _TARANTOOL_ORDER),
 )
 """The options that may change, in the order in which Tarantool's log names them after a start: that of a hash table."""
+PAUSES: Final = ("feedback_crashinfo", "checkpoint_wal_threshold")
+"""The options in this order before which Tarantool lets other fibers run: where it starts the feedback daemon anew, and
+where, without that, it tells the thread of the log of the threshold."""
