@@ -29,6 +29,7 @@ from console.systemd import Service
 _MAIN = b"""
 local nested = require('internal.nested_coroutine')
 local python = require('internal.python')
+local scheduler = require('internal.scheduler')
 local wait = require('internal.wait')
 
 local function finish(ok, problem)
@@ -81,7 +82,7 @@ return function(executable, script, count, ...)
         require('console').start()
         return 0
     end
-    return count_others()
+    return scheduler.run_ready() and 1 or count_others()
 end
 """
 
@@ -150,6 +151,7 @@ class Program:
         node.on_failed_start.append(self._end_failed_start)
         node.on_status.append(self._tell_status)
         node.process.enter_directory = os.chdir
+        node.paths.are_of_process = True
         node.process.detach = self._go_into_background
         self._instance.runtime.bind("title_show", self._show_title)
 
@@ -343,10 +345,29 @@ def _check_directory() -> int:
     return 0
 
 
+_DESCRIPTORS = 11
+"""What the event loop and reading the script need, besides the standard streams."""
+
+
+def _check_descriptors() -> int:
+    """Check that the process may open enough files. Returns 0 or 1; the reason is printed."""
+    opened: list[int] = []
+    try:
+        for _ in range(_DESCRIPTORS):
+            opened.append(os.dup(2))
+    except OSError as error:
+        streams.complain(f"{command_name()}: {error.strerror}: see `ulimit -n`")
+        return 1
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+    return 0
+
+
 def run_program(options: Options) -> int:
     """Run the command on a new event loop and return its exit code."""
 
-    code = _check_script(options.script) or _check_directory()
+    code = _check_script(options.script) or _check_directory() or _check_descriptors()
     if code:
         return code
 

@@ -61,7 +61,8 @@ class FilesNode(Node):
         except BoxError as error:
             raise self._with_directory(error) from None
         if not snapshots.files:
-            raise illegal_params(f"{self._path} holds no snapshot")
+            is_there = any(name.endswith(_SUFFIX) for name in self._storage.names("."))
+            raise illegal_params(f"{self._path} holds no snapshot{' that can be read' if is_there else ''}")
         await super().start()
 
     def _with_directory(self, error: BoxError) -> BoxError:

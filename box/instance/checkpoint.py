@@ -298,7 +298,8 @@ class Checkpoints:
         vclock = self.collector.backup_start(index)
         if self._directory is None:
             raise client_error(ErrorCode.MISSING_SNAPSHOT)
-        return [self._paths.resolve(self._directory.filename(vclock.signature))]
+        name = self._directory.filename(vclock.signature).rpartition("/")[2]
+        return [self._paths.named("memtx_dir", name)]
 
     def backup_stop(self) -> None:
         self.collector.backup_stop()

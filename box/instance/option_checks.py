@@ -27,6 +27,8 @@ _DEPRECATED_VALUES: dict[str, Callable[[Value], Value]] = {
     "panic_on_wal_error": lambda old: not old,
     "slab_alloc_arena": lambda gigabytes: _int64(gigabytes * 1024.0**3),
 }
+_GONE = frozenset({"rows_per_wal"})
+"""Options of old versions that a warning names, and that are refused all the same."""
 _LOG_FORMATS = "expected json,plain"
 _TYPE_TEXTS = {"log_format": _LOG_FORMATS, "log_level": "must be a number or a string"}
 """The texts for values of a wrong type of those options that Tarantool's module `log` checks itself."""
@@ -64,7 +66,7 @@ def _lua_type(value: Value) -> str:
 
 def _normalize_uri(value: Value) -> Value:
     """Convert a port number to text, in Lua's notation."""
-    return f"{value:.14g}" if isinstance(value, (int, float)) else value
+    return f"{value:.14g}" if _lua_type(value) == NUMBER else value
 
 
 def _normalize_uri_list(value: Value) -> list[str] | None:
@@ -79,6 +81,9 @@ def _normalize_uri_list(value: Value) -> list[str] | None:
     return [str(_normalize_uri(source)).strip() for source in sources]
 
 
+_LOG_VALUES: dict[str, Callable[[Value], Value]] = {"log": _normalize_uri, "log_nonblock": bool}
+"""Options of the log whose types Tarantool does not check: a number is the name of a file, and what is not false is
+true."""
 _NORMALIZERS: dict[str, Callable[[Value], Value]] = {"listen": _normalize_uri, "replication": _normalize_uri_list}
 
 
@@ -86,6 +91,8 @@ def _convert(option: Option, value: Value) -> Value:
     """Convert a value to the form in which it is kept. Nil and the empty string select the default."""
     if value is None or value == "":
         return [] if option.name == "replication" else option.default
+    if option.name in _LOG_VALUES:
+        value = _LOG_VALUES[option.name](value)
     types = option.types.split(", ")
     if _lua_type(value) not in types:
         if option.name in _TYPE_TEXTS:
@@ -123,6 +130,9 @@ def _upgrade(options: Mapping[str, Value], warn: Callable[[str], None]) -> dict[
             upgraded[name] = value
             continue
         warn(f"Deprecated option {name}, please use {new_name} instead")
+        if name in _GONE:
+            upgraded[name] = value
+            continue
         convert = _DEPRECATED_VALUES.get(name)
         if name == "slab_alloc_arena" and _lua_type(value) != NUMBER:
             raise bad(name, "should be of type number")

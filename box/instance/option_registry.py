@@ -115,6 +115,7 @@ DEPRECATED_NAMES: dict[str, str] = {
     "panic_on_snap_error": "force_recovery",
     "panic_on_wal_error": "force_recovery",
     "replication_source": "replication",
+    "rows_per_wal": "wal_max_size",
     "slab_alloc_arena": "memtx_memory",
     "slab_alloc_maximal": "memtx_max_tuple_size",
     "slab_alloc_minimal": "memtx_min_tuple_size",
@@ -138,19 +139,6 @@ START_ORDER: Final = (
     *(name for name, option in OPTIONS.items() if option.dynamic and name not in _TARANTOOL_ORDER),
 )
 """The options that may change, in the order in which Tarantool's log names them after a start: that of a hash table."""
-
-
-def has_feedback_daemon(values: Values) -> bool:
-    """Return whether Tarantool would run its feedback daemon.
-
-    The order of lines and the numbers of fibers show it.
-    """
-    return bool(values["feedback_enabled"])
-
-
-def first_pause(values: Values) -> str:
-    """Return the option in `START_ORDER` before which Tarantool lets other fibers run.
-
-    There it starts the feedback daemon anew, or else tells the thread of the log of the threshold.
-    """
-    return "feedback_crashinfo" if has_feedback_daemon(values) else "checkpoint_wal_threshold"
+PAUSES: Final = ("feedback_crashinfo", "checkpoint_wal_threshold")
+"""The options in this order before which Tarantool lets other fibers run: where it starts the feedback daemon anew, and
+where, without that, it tells the thread of the log of the threshold."""

@@ -34,7 +34,7 @@ class PidFile:
             self._is_own = False
 
     def write(self) -> None:
-        """Write the number of this process; again after a fork into the background.
+        """Write the number of this process.
 
         Raises:
             BoxSystemError: the disk refuses.

@@ -53,6 +53,7 @@ class ProcessSetup:
         resources.log.crit(f"Tarantool {PACKAGE_VERSION}")
         level = resources.config["log_level"]
         resources.log.crit(f"log level {resources.log.level if isinstance(level, str) else int(level)}")
+        self._write_pid_file()
         self.is_entered = True
 
     def explain(self, error: BoxError) -> None:
@@ -76,8 +77,6 @@ class ProcessSetup:
     def _go_into_background(self) -> None:
         if self._resources.config["background"] and self.detach is not None:
             self.detach(self._resources.log.descriptor)
-            if self._pid_file is not None:
-                self._pid_file.write()
 
     def _enter_work_dir(self) -> None:
         work_dir = self._resources.config["work_dir"]
@@ -91,11 +90,19 @@ class ProcessSetup:
             raise system_error(f"can't chdir to `{work_dir}'", error.errno or 0) from error
 
     def _take_pid_file(self) -> None:
-        """Lock the pid file before the log is opened, so that an error goes to standard error."""
+        """Lock the pid file before the log is opened, so that an error goes to standard error. It is written later."""
         path = self._resources.config["pid_file"]
         if path:
-            self._pid_file = PidFile(self._resources.paths.resolve(path))
+            self._pid_file = PidFile(self._resources.paths.absolute(path))
+
+    def _write_pid_file(self) -> None:
+        """Write the number of the process. As in Tarantool, a full disk does not stop the start."""
+        if self._pid_file is None:
+            return
+        try:
             self._pid_file.write()
+        except BoxError as error:
+            self._resources.log.say(Level.SYSERROR, f"{error.message}: {os.strerror(error.errno or 0)}")
 
     def _open_log(self) -> None:
         log, config = self._resources.log, self._resources.config
@@ -103,7 +110,7 @@ class ProcessSetup:
         log.nonblock = config["log_nonblock"]
         if config["log"] and config["log"] != log.target:
             self._opens_log = True
-            log.open(config["log"], self._resources.paths.resolve)
+            log.open(config["log"], self._resources.paths.absolute)
             self._opens_log = False
         log.is_open = True
         log.format = config["log_format"]
@@ -117,5 +124,7 @@ class ProcessSetup:
 
 def explain_log(log: Log, error: BoxError) -> None:
     """Log why the log's destination cannot be opened, to where it writes so far."""
+    if isinstance(error.__cause__, BoxError):
+        log.problem(error.__cause__)
     log.problem(error)
     log.say(Level.FATAL, "failed to initialize logging subsystem")

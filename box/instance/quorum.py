@@ -1,7 +1,8 @@
 """The quorum of synchronous transactions: `replication_synchro_quorum`, a number or a formula.
 
 A formula is a Lua expression over `N`, the number of registered replicas, such as `N / 2 + 1`. Python evaluates it:
-everything allowed in it has the same notation in both languages, except `^`.
+everything allowed in it has the same notation in both languages, except `^`. Wrong formulas get the texts of Lua in
+`lua/modules/box/quorum_formula.lua`.
 """
 
 from __future__ import annotations
@@ -15,14 +16,31 @@ from collections.abc import Callable
 from box.errors import BoxError, ErrorCode, client_error
 from box.schema.ids import REPLICA_MAX
 
+
+def _quotient(left: float, right: float) -> float:
+    """Divide as Lua does, which knows infinity."""
+    if right:
+        return left / right
+    return math.nan if left == 0 or math.isnan(left) else math.copysign(math.inf, left)
+
+
+def _power(base: float, exponent: float) -> float:
+    """Raise to a power as Lua does, which knows infinity."""
+    try:
+        return math.pow(base, exponent)
+    except ValueError:
+        return math.inf if base == 0 else math.nan
+    except OverflowError:
+        return math.inf
+
+
 _OPERATORS: dict[type[ast.AST], Callable[..., float]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.Mod: operator.mod,
-    # In Lua, `^` means exponentiation.
-    ast.BitXor: operator.pow,
+    ast.Div: _quotient,
+    ast.Mod: lambda left, right: left % right if right else math.nan,
+    ast.Pow: _power,
     ast.USub: operator.neg,
 }
 _COMPARISONS: dict[type[ast.cmpop], Callable[[float, float], bool]] = {
@@ -36,10 +54,16 @@ _FUNCTIONS: dict[str, Callable[..., float]] = {
     "abs": abs,
     "ceil": math.ceil,
     "floor": math.floor,
+    "fmod": lambda left, right: math.fmod(left, right) if right and math.isfinite(left) else math.nan,
     "max": max,
     "min": min,
     "sqrt": math.sqrt,
 }
+
+
+def _rounded(value: float) -> int:
+    """Round down to an integer of 64 bits. What is none of these becomes the least one, as in C."""
+    return math.floor(value) if -(2.0**63) <= value < 2.0**63 else -(2**63)
 
 
 def _wrong(reason: str) -> BoxError:
@@ -93,14 +117,17 @@ def synchro_quorum(value: str | float, replica_count: int) -> int:
     if not isinstance(value, str):
         return int(value)
     try:
-        formula = ast.parse(value.strip(), mode="eval")
+        if "**" in value:
+            raise ValueError("** is no operator")
+        # In Lua `^` means exponentiation, and binds as `**` of Python does.
+        formula = ast.parse(value.strip().replace("^", "**"), mode="eval")
         if isinstance(formula.body, ast.Name) and formula.body.id != "N":
             raise _no_number(value)
         evaluated = _evaluate(formula, replica_count)
         if isinstance(evaluated, bool):
             raise _no_number(value)
-        quorum = int(evaluated)
-    except (SyntaxError, ValueError, TypeError, ZeroDivisionError, OverflowError) as error:
+        quorum = _rounded(evaluated)
+    except (SyntaxError, ValueError, TypeError, OverflowError) as error:
         raise _wrong(f"failed to evaluate the formula '{value}': {error}") from None
     if not 0 < quorum < REPLICA_MAX:
         text = f"the formula is evaluated to the quorum {quorum} for replica number {replica_count}"

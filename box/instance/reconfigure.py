@@ -15,11 +15,12 @@ from typing import Any
 from box.errors import ErrorCode, client_error
 from box.instance.checkpoint import Checkpoints
 from box.instance.config import Config
+from box.instance.feedback import first_pause
 from box.instance.instance_state import InstanceState
 from box.instance.journal_opening import JournalOpening
 from box.instance.membership import Membership
 from box.instance.mode import ReadOnlyReason
-from box.instance.option_registry import OPTIONS, START_ORDER, first_pause
+from box.instance.option_registry import OPTIONS, START_ORDER
 from box.instance.resources import Resources
 from box.iproto.server import IprotoServer
 from box.log import Log, log_level
@@ -192,6 +193,7 @@ class Reconfiguration:
         Raises:
             UnsupportedError: an option has a value that this node does not support.
         """
+        self._check_slabs()
         for name in AT_START:
             await self._apply(name, self._config[name])
 
@@ -199,6 +201,14 @@ class Reconfiguration:
         """Apply the election options after the start, when the id is known and the log is open; the mode last."""
         for name in FOR_ELECTIONS:
             await self._apply(name, self._config[name])
+
+    def _check_slabs(self) -> None:
+        """Log a factor of the slab allocator that Tarantool would not take as it is."""
+        factor = self._config["slab_alloc_factor"]
+        if factor > 2:
+            self._log.error("Alloc factor must be less than or equal to 2.0. It will be reduced to 2.0")
+        elif factor <= 1:
+            self._log.error("Alloc factor must be greater than 1.0. It will be increased to 1.001")
 
     async def log_initial(self) -> None:
         """Log, after the start, the options that may change and differ from their defaults. Tarantool counts those
@@ -217,8 +227,15 @@ class Reconfiguration:
 
     def _log_option(self, name: str, value: Any) -> None:
         shown = _masked(value) if name == "replication" else value
-        text = json.dumps(shown, separators=(",", ":"), ensure_ascii=False).replace("/", "\\/")
-        self._log.info(f"set '{name}' configuration option to {text}")
+        self._log.info(f"set '{name}' configuration option to {_json_text(shown)}")
+
+
+def _json_text(value: Any) -> str:
+    """Return a value as Tarantool's JSON encoder writes it."""
+    if isinstance(value, float):
+        is_integer = value.is_integer() and -(2.0**63) <= value < 2.0**64
+        return str(int(value)) if is_integer else f"{value:.14g}"
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).replace("/", "\\/")
 
 
 def _masked(sources: list[str] | None) -> list[str] | None:

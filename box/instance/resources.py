@@ -28,6 +28,8 @@ class Paths:
     def __init__(self, directory: str | None, config: Config) -> None:
         self._directory = directory or "."
         self._config = config
+        self.are_of_process = False
+        """True if the process belongs to the instance: it runs in `work_dir`, where relative paths begin."""
 
     def relative(self, path: str) -> str:
         """Return a path on the instance's disk."""
@@ -36,8 +38,19 @@ class Paths:
 
     def resolve(self, path: str) -> str:
         """Return a path for the operating system."""
+        return plain_path(self.absolute(path))
+
+    def absolute(self, path: str) -> str:
+        """Return the same path, for messages: with `.` and `..` where the configuration has them."""
         relative = self.relative(path)
-        return plain_path(relative if relative.startswith("/") else f"{self._directory}/{relative}")
+        return relative if relative.startswith("/") else f"{self._directory}/{relative}"
+
+    def named(self, option: str, name: str) -> str:
+        """Return the path of a file in the directory of an option, for users: as they have named that directory if the
+        process runs where such paths begin, otherwise a whole path.
+        """
+        path = f"{self._config[option]}/{name}"
+        return path if self.are_of_process else self.resolve(path)
 
     @property
     def wal_dir(self) -> str:

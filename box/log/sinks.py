@@ -350,18 +350,19 @@ def _addresses(options: SyslogOptions) -> list[Address]:
     try:
         found = socket.getaddrinfo(options.host, options.port, socket.AF_INET, socket.SOCK_DGRAM)
     except (OSError, ValueError) as error:
-        raise _no_syslog(errno.EIO) from error
+        why = f"getaddrinfo: {getattr(error, 'strerror', None) or error}"
+        raise _no_syslog(errno.EIO) from system_error(why, errno.EIO)
     return [(str(address[4][0]), int(address[4][1])) for address in found]
 
 
 def _connect_first(addresses: Iterable[Address]) -> tuple[socket.socket, Address]:
-    problem: OSError | ValueError = OSError()
+    number, is_remote = 0, False
     for address in addresses:
         try:
             return _connect(address), address
         except (OSError, ValueError) as error:
-            problem = error
-    raise _no_syslog(_number(problem)) from problem
+            number, is_remote = _number(error), not isinstance(address, str)
+    raise _no_syslog(number) from system_error("connect" if is_remote else os.strerror(number), number)
 
 
 def _connect(address: Address) -> socket.socket:
@@ -376,6 +377,7 @@ def _connect(address: Address) -> socket.socket:
 
 
 def _no_syslog(number: int) -> BoxError:
+    """Make the error of a daemon that is not there. Its cause is the error of the call that failed."""
     return system_error(f"syslog logger: {os.strerror(number)}", number)
 
 

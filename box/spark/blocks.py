@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
-from box.errors import ErrorCode, client_error
+from box.errors import ErrorCode, client_error, system_error
 from box.journal import xlog
 from box.journal.xlog_errors import XlogError
 from box.spark.paths import counted_size, open_file
@@ -115,8 +115,11 @@ class BlockFile:
         return self.data.end == self.size
 
     def _read(self, position: int, size: int) -> bytes:
-        self._file.seek(position)
-        return self._file.read(size)
+        try:
+            self._file.seek(position)
+            return self._file.read(size)
+        except OSError as error:
+            raise system_error(f"failed to read '{self.path}' file: {error.strerror}", error.errno or 0) from error
 
     def _error(self, text: str, position: int) -> XlogError:
         return XlogError(f"{self.path}: {text} at {position}")
@@ -182,7 +185,7 @@ class BlockFile:
         header = xlog.decode_fixheader(self._read(position, xlog.FIXHEADER_SIZE))
         if header is None or position + xlog.FIXHEADER_SIZE + header.length > limit:
             raise _CutOffError("unexpected end of file")
-        stored = self._file.read(header.length)
+        stored = self._read(position + xlog.FIXHEADER_SIZE, header.length)
         if len(stored) < header.length:
             raise _CutOffError("unexpected end of file")
         return xlog.decode_data(header, stored), position + xlog.FIXHEADER_SIZE + header.length

@@ -12,7 +12,7 @@ from typing import Any, Final, TextIO
 
 from box.data.codec import unpack
 from box.errors import BoxError
-from box.exit_status import INTERRUPTED, after_closed_pipe
+from box.exit_status import INTERRUPTED, after_closed_pipe, after_lost_output
 from box.journal.rows import decode_rows
 from box.journal.xlog_errors import XlogError
 from box.spark.blocks import BlockFile
@@ -231,6 +231,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except BrokenPipeError:
         return after_closed_pipe()
+    except OSError as error:
+        return after_lost_output("lunabox-cat", error)
     except KeyboardInterrupt:
         return INTERRUPTED
     return 0

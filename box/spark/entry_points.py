@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import sys
 
+from box.exit_status import open_closed_streams
+
 _NOT_INSTALLED = 2
 """The exit code if a package is missing."""
 _OWN = ("box", "lua", "console")
@@ -31,5 +33,6 @@ def _run(name: str) -> int:
         advice = "pip install '.[spark]' in a clone of Lunabox"
         print(f"lunabox-{name}: {package} is not installed: {advice}", file=sys.stderr)
         return _NOT_INSTALLED
+    open_closed_streams()
     code: int = command.main()
     return code

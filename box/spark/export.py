@@ -237,6 +237,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             export(job, spaces)
     except BoxError as error:
         print(f"lunabox-export: {error}", file=sys.stderr)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"lunabox-export: {where}{error.strerror or error}", file=sys.stderr)
     except ImportError:
         print(f"lunabox-export: {_NOT_INSTALLED}", file=sys.stderr)
     except KeyboardInterrupt:

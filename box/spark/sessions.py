@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import sys
 from collections.abc import Mapping
 from typing import Any, Final
@@ -16,6 +18,9 @@ _LINKAGE_ERRORS: Final = (
 )
 """Java's errors for a package that was built for another version of Spark."""
 
+_JAVA_ERROR: Final = re.compile(r".*\b(?:\w+\.)+\w*(?:Exception|Error): (.*\S)")
+"""A class of Java's errors, and a text."""
+
 
 def spark_session(name: str, master: str, settings: Mapping[str, str]) -> tuple[Any, bool]:
     """Return a Spark session with the data source `box`, and whether it was created here."""
@@ -23,6 +28,7 @@ def spark_session(name: str, master: str, settings: Mapping[str, str]) -> tuple[
 
     from box.spark.java_home import use_packaged_java
     from box.spark.source import BoxDataSource
+    from box.spark.spark_stderr import filtered_for_children
 
     use_packaged_java()
 
@@ -35,7 +41,8 @@ def spark_session(name: str, master: str, settings: Mapping[str, str]) -> tuple[
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.python.filterPushdown.enabled", "true")
-        .config("spark.log.level", "ERROR")
+        # The commands report the error that ends them in one line; Spark would log it with stacks of Java.
+        .config("spark.log.level", "FATAL")
         # Batches of a worker reach Java through a Unix socket, which costs less than TCP.
         .config("spark.python.unix.domain.socket.enabled", "true")
         # Arrow's own allocators keep memory that is free, about a sixth of the memory of a worker.
@@ -43,9 +50,19 @@ def spark_session(name: str, master: str, settings: Mapping[str, str]) -> tuple[
     )
     for key, value in settings.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    # pyspark logs errors of queries that the commands report themselves.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    with filtered_for_children():
+        spark = builder.getOrCreate()
     spark.dataSource.register(BoxDataSource)
     return spark, found is None
+
+
+def _reason_of_failed_task(lines: list[str]) -> str | None:
+    """Return the text of the innermost error of a task that has failed, None if no error has a text."""
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    found = [match[1] for match in map(_JAVA_ERROR.match, [*causes[::-1], lines[1]]) if match]
+    return found[0] if found else None
 
 
 def first_line(error: Exception) -> str:
@@ -57,5 +74,7 @@ def first_line(error: Exception) -> str:
     if not lines[0].startswith("An error occurred while calling") or len(lines) == 1:
         return lines[0]
     text = lines[1].removeprefix(": ")
+    if "Job aborted due to stage failure" in text:
+        return _reason_of_failed_task(lines) or text
     is_foreign = any(f"java.lang.{name}" in text for name in _LINKAGE_ERRORS)
     return f"{text} (a package for another version of Spark?)" if is_foreign else text

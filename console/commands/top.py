@@ -51,9 +51,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _seconds(text: str) -> float:
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
     if not 0.1 <= number <= 3600:  # asking more often would be a load on the instances
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(f"{text}: from 0.1 to 3600 seconds")
     return number
 
 

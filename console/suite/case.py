@@ -94,6 +94,8 @@ def discover(path: Path) -> list[TestCase]:
         raise FileNotFoundError(f"no such file or directory: {path}")
     path = path.resolve()
     if path.is_file():
+        if not path.name.endswith(SUFFIXES):
+            raise SuiteError(f"{path} is no test: names of tests end in {' or '.join(SUFFIXES)}")
         return _cases(load_suite(_suite_directory(path)), [path])
     cases: list[TestCase] = []
     for directory in sorted({ini.parent for ini in path.rglob("suite.ini")}):

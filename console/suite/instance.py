@@ -279,7 +279,9 @@ class InstanceProcess:
                 else:
                     await self._wait_console()
         except TimeoutError:
-            raise ServerError(f"server {self.name} is not ready in time:\n{self.tail()}") from None
+            is_silent = options.wait_load and READY.search(self._new_log())
+            why = ": it has no console on $ADMIN" if is_silent else ""
+            raise ServerError(f"server {self.name} is not ready in time{why}\n{self.tail()}") from None
 
     async def _wait_log(self) -> None:
         while not READY.search(self._new_log()):
@@ -301,7 +303,9 @@ class InstanceProcess:
     def _require_alive(self) -> None:
         if self.state is not State.RUNNING:
             self._note_exit()
-            raise ServerError(f"server {self.name} did not start: {self._exit_text()}\n{self.tail()}")
+            # The text of a crash, which the runner shows as well, has the log.
+            log = "" if self.crash else f"\n{self.tail()}"
+            raise ServerError(f"server {self.name} did not start: {self._exit_text()}{log}")
 
     def _new_log(self) -> bytes:
         with self.log.open("rb") as file:

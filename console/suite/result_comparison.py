@@ -44,8 +44,8 @@ def compare_result(
         _write(case.result, output)
         case.reject.unlink(missing_ok=True)
         if expected is None:
-            return Report(RunOutcome.NEW, f"new result: {case.result.name}")
-        return Report(RunOutcome.UPDATED, case.result.name)
+            return Report(RunOutcome.NEW, f"{case.result.name} written")
+        return Report(RunOutcome.UPDATED, f"{case.result.name} written")
     try:
         _write(case.reject, output)
     except SuiteError as error:

@@ -185,7 +185,8 @@ async def _run_script(case: TestCase, settings: Settings, directory: Path) -> Re
         failures = session.failures()
         await inspector.close()
         await session.close()
-    return compare_result(case, settings, "".join(output), expected, problem, failures, _tails(session))
+    logs = _tails(session, [problem or "", *failures])
+    return compare_result(case, settings, "".join(output), expected, problem, failures, logs)
 
 
 async def _play(
@@ -222,9 +223,12 @@ def _source_lines(path: Path) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def _tails(session: TestSession) -> str:
-    parts = [f"--- log of {server.name}\n{server.tail()}\n" for server in session.servers.values()]
-    return "".join(parts)
+def _tails(session: TestSession, shown: list[str]) -> str:
+    """Return the last lines of each server's log, without those that are in a text shown already."""
+    tails = ((server.name, server.tail()) for server in session.servers.values())
+    return "".join(
+        f"--- log of {name}\n{tail}\n" for name, tail in tails if not any(tail and tail in text for text in shown)
+    )
 
 
 async def is_debug(executable: tuple[str, ...]) -> bool:

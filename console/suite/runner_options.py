@@ -20,8 +20,12 @@ def parse_options(arguments: list[str]) -> argparse.Namespace:
 
     `executable` is a tuple of words.
     """
-    options = _parser().parse_args(arguments)
-    options.executable = tuple(shlex.split(options.executable)) if options.executable else OWN_EXECUTABLE
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.test_timeout is None:
+        options.test_timeout = _environment(parser, "TEST_TIMEOUT", _seconds, None)
+    if options.sync_timeout is None:
+        options.sync_timeout = _environment(parser, "REPLICATION_SYNC_TIMEOUT", _number, SYNC_TIMEOUT)
     return options
 
 
@@ -38,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--force", action=argparse.BooleanOptionalAction, default=True, help="go on after a test that failed (default)")
     add("-j", "--jobs", type=_jobs, default=1, metavar="N", help="so many parallel tests at a time; 0: two a processor")
     add("--repeat", type=_count, default=1, metavar="N", help="run each test N times")
-    add("--executable", metavar="COMMAND", help="run this instead of lunabox")
+    add("--executable", type=_command, default=OWN_EXECUTABLE, metavar="COMMAND", help="run this instead of lunabox")
     add("--luatest", type=Path, metavar="PATH", help="a rocks tree or sources of luatest (default: .rocks, $LUATEST)")
     add("--no-fork", dest="fork", action="store_false", help="start each node as a program of its own")
     add(
@@ -51,7 +55,6 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--test-timeout",
         type=_seconds,
-        default=_environment("TEST_TIMEOUT", _seconds),
         metavar="SECONDS",
         help="for one test (default: no limit, $TEST_TIMEOUT)",
     )
@@ -59,7 +62,6 @@ def _parser() -> argparse.ArgumentParser:
         "--replication-sync-timeout",
         dest="sync_timeout",
         type=_number,
-        default=_environment("REPLICATION_SYNC_TIMEOUT", _number) or SYNC_TIMEOUT,
         metavar="SECONDS",
         help=f"replication_sync_timeout of nodes ({SYNC_TIMEOUT}, $REPLICATION_SYNC_TIMEOUT)",
     )
@@ -71,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="write result files anew where the output is another one",
     )
-    add("--junit", type=Path, metavar="FILE", help="write a report as JUnit XML")
+    add("--junit", type=_new_file, metavar="FILE", help="write a report as JUnit XML")
     add("--slowest", type=_number, default=5, metavar="N", help="name the N slowest at the end, from a second on (5)")
     add("--version", action=_Version, nargs=0, help="print the version and exit")
     return parser
@@ -105,12 +107,34 @@ def _jobs(text: str) -> int:
     return _number(text) or 2 * (os.cpu_count() or 1)
 
 
-def _environment(name: str, read: Callable[[str], _Value]) -> _Value | None:
-    """Return the value of an option that a variable sets, None if it does not."""
+def _new_file(text: str) -> Path:
+    path = Path(text)
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise argparse.ArgumentTypeError(f"not a file in a directory that exists: {text}")
+    return path
+
+
+def _command(text: str) -> tuple[str, ...]:
     try:
-        return read(os.environ[name])
-    except (KeyError, argparse.ArgumentTypeError):
-        return None
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{error}: {text}") from error
+    if not words:
+        raise argparse.ArgumentTypeError("no command")
+    return words
+
+
+def _environment(
+    parser: argparse.ArgumentParser, name: str, read: Callable[[str], _Value], default: _Value | None
+) -> _Value | None:
+    """Return the value of an option that a variable sets, or the default. A wrong one ends the program."""
+    text = os.environ.get(name)
+    if not text:
+        return default
+    try:
+        return read(text)
+    except argparse.ArgumentTypeError as error:
+        parser.error(f"variable {name}: {error}")
 
 
 def _seconds(text: str) -> float:

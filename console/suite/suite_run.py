@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from console import streams
-from console.suite.case import Settings, TestCase, discover
+from console.suite.case import SUFFIXES, Settings, TestCase, discover
 from console.suite.report import Report, RunOutcome
 from console.suite.runner import is_debug, run_case
 from console.suite.suite_ini import SuiteError
@@ -29,9 +29,6 @@ def run(options: argparse.Namespace, warm: WarmStarter | None) -> int:
         cases = _chosen(options)
     except (SuiteError, OSError) as error:
         print(f"lunabox-test: {error}", file=sys.stderr)
-        return 2
-    if not cases:
-        print("lunabox-test: no tests", file=sys.stderr)
         return 2
     settings = Settings(
         executable=options.executable,
@@ -53,21 +50,36 @@ def run(options: argparse.Namespace, warm: WarmStarter | None) -> int:
         print("lunabox-test: interrupted", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:  # nobody reads the report any more, or the disk is full
-        streams.complain(f"lunabox-test: {error.strerror}")
+        where = f"{error.filename}: " if error.filename else ""
+        streams.complain(f"lunabox-test: {where}{error.strerror}")
         return streams.finish(2)
 
 
 def _chosen(options: argparse.Namespace) -> list[TestCase]:
-    """Return the chosen test cases without duplicates. Raises SuiteError, OSError."""
+    """Return the chosen test cases without duplicates. Raises OSError, and SuiteError if there are none."""
     found = [case for path in options.paths for case in discover(path)]
+    if not found:
+        raise SuiteError(_nothing_in(options.paths))
     cases = {(case.path, case.configuration): case for case in found}.values()
-    return [
+    chosen = [
         case
         for case in cases
         if options.filter in case.name
         and not any(text in case.name for text in options.exclude)
         and options.conf in (None, case.configuration or options.conf)
     ]
+    if not chosen:
+        raise SuiteError(f"-k, --exclude and --conf leave none of {len(cases)} tests")
+    return chosen
+
+
+def _nothing_in(paths: list[Path]) -> str:
+    """Return a text about paths without tests: what makes a directory a suite, or what its tests are called."""
+    suites = [ini.parent for path in paths for ini in path.rglob("suite.ini")]
+    if not suites:
+        return f"no suite.ini in {' or '.join(map(str, paths))}, nor below: it makes a directory a suite"
+    names = " or ".join(f"*{suffix}" for suffix in SUFFIXES)
+    return f"no {names} in {', '.join(sorted(map(str, suites)))}"
 
 
 class SuiteRun:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from box.data import codec
 from box.errors import BoxError, fiber_is_cancelled, timed_out
 from box.instance.config import Config
-from box.instance.option_registry import has_feedback_daemon
+from box.instance.feedback import has_feedback_daemon
+from box.instance.option_registry import DEPRECATED_NAMES
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text, waiting
-from lua.bindings.environment import options_from_environment
+from lua.bindings.environment import CALLER, options_from_environment
 
 if TYPE_CHECKING:
     from box.instance.node import Instance
@@ -24,6 +25,12 @@ their numbers for the log."""
 
 _FIBERS_OF_FEEDBACK = 8
 """The feedback daemon is started anew for each of its options, with two fibers each time."""
+
+
+def _options_of(packed: bytes) -> dict[str, Any]:
+    """Return the options of an array of names and values in turn."""
+    items = codec.unpack(packed)
+    return dict(zip(items[::2], items[1::2], strict=True))
 
 
 def _pack_values(config: Config) -> bytes:
@@ -61,7 +68,7 @@ class CfgBinding(Binding):
         async with self._lock:
             node = self.node
             node.configuring_fiber = fiber
-            given = codec.unpack(options) if node.is_configured else self._with_environment(options)
+            given = _options_of(options) if node.is_configured else self._with_environment(options)
             if not node.is_configured:
                 node.log.system_fibers |= self.runtime.number_system_fibers(_SYSTEM_FIBERS)
             # Lua repeats a failed join itself, because its triggers of on_schema_init have to run before each attempt.
@@ -83,10 +90,29 @@ class CfgBinding(Binding):
         return self.node.is_join_undone
 
     def _with_environment(self, options: bytes) -> dict[str, Any]:
-        given: dict[str, Any] = codec.unpack(options)
-        for name, value in options_from_environment(os.environ).items():
-            given.setdefault(name, value)
+        given = _options_of(options)
+        try:
+            more = options_from_environment(os.environ)
+        except BoxError as error:
+            raise BoxError(error.code, CALLER + error.message, type=error.type) from error
+        for name, value in more.items():
+            if given.get(name) is None:
+                given[name] = value
         return given
+
+    @guarded("box_environment")
+    def environment(self) -> bytes:
+        """Return the options in variables of the environment.
+
+        Raises:
+            LuajitError: a value has a wrong type.
+        """
+        return codec.pack(options_from_environment(os.environ))
+
+    @exported("box_option_name")
+    def option_name(self, name: bytes) -> bytes:
+        """Return the present name of an option, which may be given by its former name."""
+        return DEPRECATED_NAMES.get(text(name), text(name)).encode()
 
     @exported("box_config_values")
     def values(self) -> bytes:

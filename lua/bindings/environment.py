@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,12 @@ from box.errors import BoxError, ErrorCode
 from box.instance.option_registry import OPTIONS, Option
 
 _FILE = "builtin/box/load_cfg.lua"
+CALLER = f"{_FILE}:19: "
+"""The place in Tarantool from which `box.cfg` calls what reads the environment."""
+_NUMBER = re.compile(
+    r"\s*[-+]?(?:0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[-+]?\d+)?|(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|inf|infinity|nan)\s*",
+    re.ASCII | re.IGNORECASE,
+)
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -46,16 +53,16 @@ def _parse(option: Option, raw: str) -> Any:
 
 
 def _number_or_text(raw: str) -> float | str:
-    try:
-        number = float(raw)
-    except ValueError:
+    """Convert a text that is a number in Lua's notation."""
+    if not _NUMBER.fullmatch(raw):
         return raw
+    number = float.fromhex(raw) if "x" in raw.lower() else float(raw)
     return int(number) if number.is_integer() else number
 
 
 def _wrong(option: Option, line: int, expected: str) -> BoxError:
-    """Make the error for a wrong value, whose text has the places of two functions of Tarantool."""
+    """Make the error for a wrong value, whose text has a place in Tarantool."""
     variable = _variable(option.name)
-    text = f"{_FILE}:19: {_FILE}:{line}: "
+    text = f"{_FILE}:{line}: "
     text += f'Environment variable {variable} has incorrect value for option "{option.name}": should be {expected}'
     return BoxError(ErrorCode.PROC_LUA, text, type="LuajitError")

@@ -78,7 +78,7 @@ class LogBinding(Binding):
         try:
             node.log.nonblock = nonblock
             if target:
-                node.log.open(text(target), node.paths.resolve)
+                node.log.open(text(target), node.paths.absolute)
             node.log.is_open = True
         except BoxError as error:
             if error.code == ErrorCode.CFG:

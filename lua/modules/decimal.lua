@@ -30,9 +30,14 @@ end
 -- ---- conversion ------------------------------------------------------------------------------
 
 local CDATA_NUMBERS = {}
-for _, name in ipairs({'int8_t', 'int16_t', 'int32_t', 'int64_t', 'uint8_t', 'uint16_t', 'uint32_t', 'uint64_t'}) do
+for _, name in ipairs({'int64_t', 'uint64_t'}) do
     CDATA_NUMBERS[tonumber(ffi.typeof(name))] = function(value)
         return (tostring(value):gsub('[UL]+$', ''))
+    end
+end
+for _, name in ipairs({'char', 'int8_t', 'int16_t', 'int32_t', 'uint8_t', 'uint16_t', 'uint32_t'}) do
+    CDATA_NUMBERS[tonumber(ffi.typeof(name))] = function(value)
+        return ('%d'):format(tonumber(value)) -- tostring() shows the address of these
     end
 end
 for _, name in ipairs({'float', 'double'}) do

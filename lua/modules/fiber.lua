@@ -75,11 +75,17 @@ local function is_cancellation(problem)
     return lua_error.is(problem) and problem.type == 'FiberIsCancelled'
 end
 
-require('internal.strand').on_end = function(record, ok, ...)
+local strands = require('internal.strand')
+
+function strands.on_failure(record, problem)
+    if not record.joinable and not record.started_by_python and not is_cancellation(problem) then
+        python.log_error(lua_error.encode(problem))
+    end
+end
+
+function strands.on_end(record, ok, ...)
     if record.joinable then
         record.ok, record.count, record.results = ok, select('#', ...), {...}
-    elseif not ok and not record.started_by_python and not is_cancellation((...)) then
-        python.log_error(lua_error.encode((...)))
     end
     local joiners = record.joiners
     while joiners and joiners.count > 0 do

@@ -273,14 +273,11 @@ end
 
 log.cfg = setmetatable(state, {__call = configure})
 
--- Returns the options of a first box.cfg with those of the log: what the options do not name keeps its value.
+-- Returns those options of the log that the options of a first box.cfg do not name: they keep their values.
 function log.box_api.first_options(options)
     local result = {}
-    for name, value in pairs(options) do
-        result[name] = value
-    end
     for option, name in pairs(BOX_OPTIONS) do
-        local given = result[name]
+        local given = options[name]
         if (option == 'log' or option == 'nonblock') and python.log_is_open() then
             if given ~= nil and given ~= '' and given ~= state[option] then
                 bad_option(name, "can't be set dynamically")

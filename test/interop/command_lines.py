@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -28,6 +29,9 @@ from test.interop.command_line_cases import CASES, Case
 LUNABOX = str(Path(sys.executable).with_name("lunabox"))
 _LIMIT = 20.0
 """The seconds after which a case is ended."""
+
+_END = 2.0
+"""The seconds in which its processes may end by themselves."""
 
 _SHELL = """
 # Waits for a text in a file.
@@ -120,6 +124,7 @@ def run(case: Case, executable: str) -> Seen:
                 code = shell.wait(_LIMIT)
             except subprocess.TimeoutExpired:
                 code = -1
+                _terminate(shell.pid)
             with suppress(ProcessLookupError):
                 os.killpg(shell.pid, signal.SIGKILL)
             if code == -1:
@@ -127,6 +132,17 @@ def run(case: Case, executable: str) -> Seen:
         equal = partial(normalised, directory=str(directory), executable=str(command))
         output_text, errors_text = (equal(Path(place, name).read_text(errors="replace")) for name in ("out", "err"))
         return Seen(code, output_text, errors_text, {name: equal(text) for name, text in _made(directory, case)})
+
+
+def _terminate(group: int) -> None:
+    """Let the processes of a group end by themselves: Tarantool writes its output when it ends."""
+    os.killpg(group, signal.SIGTERM)
+    deadline = time.monotonic() + _END
+    while time.monotonic() < deadline:
+        living = subprocess.run(["pgrep", "-g", str(group), "-r", "R,S,D"], capture_output=True, check=False)
+        if living.returncode:
+            return
+        time.sleep(0.05)
 
 
 def _made(directory: Path, case: Case) -> Iterable[tuple[str, str]]:

@@ -51,6 +51,16 @@ function M.func_call(...)
     return require('box.call').schema_call(...)
 end
 
+-- The options in variables of the environment.
+M.cfg = setmetatable({}, {
+    __index = function(_, name)
+        return name == 'env' and finish.value(python.box_environment()) or nil
+    end,
+    __newindex = function()
+        error('Attempt to modify a read-only table')
+    end,
+})
+
 function M.schema_version()
     return python.schema_version()
 end

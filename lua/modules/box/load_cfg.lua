@@ -38,25 +38,29 @@ end
 
 local ACCEPTED = {boolean = true, number = true, string = true, table = true}
 
--- Encodes options as a map, whatever the argument is; a NULL in it asks for the default of the option.
-local function encode_options(options)
-    local copy = {}
-    for name, value in pairs(options == nil and {} or options) do
-        -- No option accepts a function or a cdata. It is replaced by a value that MessagePack can hold, which the check of
-        -- types refuses with the name of the option.
-        if value ~= nil and not ACCEPTED[type(value)] then
-            value = require('uuid').NULL
+-- Encodes options as names and values in turn, in the order of pairs(), in which warnings and errors come. A NULL asks for
+-- the default of the option. `more` are others, which replace those of the same name.
+local function encode_options(options, more)
+    local items = {}
+    for _, part in ipairs({options == nil and {} or options, more}) do
+        for name, value in pairs(part) do
+            -- No option accepts a function or a cdata. It is replaced by a value that MessagePack can hold, which the
+            -- check of types refuses with the name of the option.
+            if value ~= nil and not ACCEPTED[type(value)] then
+                value = require('uuid').NULL
+            end
+            items[#items + 1] = type(name) == 'number' and name or tostring(name)
+            items[#items + 1] = value
         end
-        copy[name] = value
     end
-    return finish.encode(setmetatable(copy, {__serialize = 'map'}))
+    return finish.encode(items)
 end
 
--- Returns the options of the first box.cfg, to which those of the log belong, as log.cfg and the module's functions set
--- them.
-local function with_log_options(options)
+-- Returns the options of the log for the first box.cfg, as log.cfg and the module's functions set them, where the options
+-- of the user do not.
+local function log_options(options)
     local log = rawget(package.loaded, 'log')
-    return log and log.box_api.first_options(options == nil and {} or options) or options
+    return log and log.box_api.first_options(options == nil and {} or options) or {}
 end
 
 -- Shows the options of the log in log.cfg.
@@ -117,6 +121,18 @@ local function show_title(options)
     end
 end
 
+-- Returns the error of wrong options, with the text of Lua if a formula is wrong.
+local function explained(problem, options)
+    local formula = type(options) == 'table' and options.replication_synchro_quorum
+    if type(formula) ~= 'string' or not tostring(problem):find('failed to evaluate the formula', 1, true) then
+        return problem
+    end
+    local text = require('box.quorum_formula')(formula)
+    return text and require('internal.error').new_here({
+        code = box.error.CFG, message = ("Incorrect value for option 'replication_synchro_quorum': %s"):format(text),
+    }) or problem
+end
+
 -- Changes options of a configured instance. If one fails, those applied before it stay, and box.cfg shows them.
 local function configure_again(_, options)
     if not wait_configured() then
@@ -129,7 +145,7 @@ local function configure_again(_, options)
     show_values(values)
     show_log_options(values)
     if not ok then
-        error(problem, 0)
+        error(explained(problem, options), 0)
     end
     show_title(options)
     if type(rawget(box, 'on_reload_configuration')) == 'function' then
@@ -188,8 +204,8 @@ local function number_fibers()
     python.box_number_fibers(highest)
 end
 
-local function start(packed)
-    open_box(finish.value(python.box_config_check(packed)))
+local function start(packed, options)
+    open_box(require('box.cfg_order')(options == nil and {} or options, finish.value(python.box_config_check(packed))))
     is_configured = true
     -- As in Tarantool, an error of a trigger does not stop the start; here the log tells of it.
     local is_done, failure = pcall(events.fire, 'on_schema_init')
@@ -205,13 +221,13 @@ local function start(packed)
 end
 
 local function configure_first(packed, options)
-    local ok, problem = start(packed)
+    local ok, problem = start(packed, options)
     while not ok do
         if not python.box_join_is_undone() then
             error(problem, 0)
         end
         fiber.sleep(type(options) == 'table' and tonumber(options.replication_timeout) or 1)
-        ok, problem = start(packed)
+        ok, problem = start(packed, options)
     end
     show_values(finish.value(python.box_config_values()))
     show_log_options(box.cfg)
@@ -227,13 +243,13 @@ function M.configure(options)
         return configure_again(box.cfg, options)
     end
     check_table(options)
-    local packed = encode_options(with_log_options(options))
+    local packed = encode_options(options, log_options(options))
     first = {fiber = fiber.id(), ended = fiber.cond()}
     local ok, problem = pcall(configure_first, packed, options)
     first.ended:broadcast()
     first = nil
     if not ok then
-        error(problem, 0)
+        error(explained(problem, options), 0)
     end
 end
 

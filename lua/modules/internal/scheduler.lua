@@ -182,6 +182,20 @@ function scheduler.yield()
     park_strand(strand)
 end
 
+-- Lets the fibers run that are ready, and those that become ready meanwhile. Does nothing if others have yielded, which
+-- would run as well. Returns whether there are such.
+function scheduler.run_ready()
+    local strand = waiting_strand()
+    while yielded_count == 0 do
+        make_ready(strand)
+        park_strand(strand)
+        if queue_head == queue_tail then
+            return yielded_count > 0
+        end
+    end
+    return true
+end
+
 -- Makes a fiber that is ready to run but has not started.
 function scheduler.new(name, run, ...)
     local fiber = new_fiber(name)

@@ -16,8 +16,9 @@ local IDLE = {}
 local fibers = {}
 local pool, pool_size = {}, 0
 
--- `on_end`, set by `fiber`, is called with a fiber that has ended and its outcome.
-local strands = {IDLE = IDLE, fibers = fibers, on_end = nil}
+-- `on_failure`, set by `fiber`, is called in a fiber that is about to end with an error; `on_end` with a fiber that has
+-- ended and its outcome.
+local strands = {IDLE = IDLE, fibers = fibers, on_failure = nil, on_end = nil}
 
 -- Makes a fiber. `id` is the one that Python has reserved for it; nil takes the next one.
 function strands.new_fiber(name, id)
@@ -82,6 +83,10 @@ end
 
 local function finish(strand, ok, ...)
     strand.finished = true
+    if strand.is_first and not ok then
+        -- Before anything is taken apart, as the log names the fiber.
+        strands.on_failure(strand.fiber, (...))
+    end
     unlink(strand)
     if strand.is_first then
         end_fiber(strand.fiber, ok, ...)

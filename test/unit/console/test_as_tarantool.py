@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -226,3 +227,100 @@ def test_the_name_in_messages_is_that_of_the_command(tmp_path: Path) -> None:
 
 def test_print_takes_numbers_of_tostring(tmp_path: Path) -> None:
     assert run(tmp_path, "-e", "print(setmetatable({}, {__tostring = function() return 1.5 end}))").stdout == "1.5\n"
+
+
+def test_options_are_shown_in_the_order_of_tarantool(tmp_path: Path) -> None:
+    """It follows from the order in which options come into the table `box.cfg`."""
+    source = """
+        box.cfg{
+            log = 'l', listen = 'unix/:./x', work_dir = '.', memtx_memory = 2^27, log_level = 6, checkpoint_count = 4,
+            replication_timeout = 2, pid_file = 'p', custom_proc_title = 'x', slab_alloc_minimal = 16,
+        }
+        for name in pairs(box.cfg) do print(name) end
+        os.exit()
+    """
+    names = run(tmp_path, script(tmp_path, source)).stdout.split()
+    assert names[:10] == [
+        "pid_file", "vinyl_run_count_per_level", "wal_queue_max_size", "feedback_host", "log_format",
+        "custom_proc_title", "wal_dir", "memtx_min_tuple_size", "wal_dir_rescan_delay", "replication_anon",
+    ]  # fmt: skip
+    assert names[-10:] == [
+        "wal_mode", "worker_pool_threads", "checkpoint_count", "read_only", "work_dir", "replication_skip_conflict",
+        "vinyl_write_threads", "checkpoint_wal_threshold", "iproto_threads", "replication_sync_timeout",
+    ]  # fmt: skip
+
+
+def test_options_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers have the notation of Lua, and a NULL in box.cfg asks for the value of the environment."""
+    monkeypatch.setenv("TT_READAHEAD", "0x4000")
+    source = (
+        "print(require('json').encode(box.internal.cfg.env)) "
+        "box.cfg{log = 'l', readahead = box.NULL} print(box.cfg.readahead) os.exit()"
+    )
+    assert run(tmp_path, "-e", source).stdout == '{"readahead":16384}\n16384\n'
+    monkeypatch.setenv("TT_READAHEAD", "16_384")
+    output = run(
+        tmp_path, "-e", "print(pcall(box.cfg)) print(pcall(function() return box.internal.cfg.env end))"
+    ).stdout
+    text = 'Environment variable TT_READAHEAD has incorrect value for option "readahead": '
+    text += "should be convertible to a number"
+    place = "builtin/box/load_cfg.lua"
+    assert output == f"false\t{place}:19: {place}:852: {text}\nfalse\t{place}:852: {text}\n"
+
+
+def test_texts_of_wrong_formulas(tmp_path: Path) -> None:
+    """Those of Lua, in which Tarantool evaluates `replication_synchro_quorum`."""
+    source = """
+        for _, formula in ipairs{'N +', 'os.exit()', 'x', '"a"', ']]'} do
+            print((select(2, pcall(box.cfg, {replication_synchro_quorum = formula})).message:gsub("^.-': ", '')))
+        end
+    """
+    assert run(tmp_path, script(tmp_path, source)).stdout.splitlines() == [
+        """[string "local expr = [[N +]]..."]:3: Failed to load N +:"""
+        """[string "return (N +)"]:1: unexpected symbol near ')'""",
+        """[string "return (os.exit())"]:1: attempt to index global 'os' (a nil value)""",
+        """[string "local expr = [[x]]..."]:7: Expression should return a number""",
+        """[string "local expr = [["a"]]..."]:7: Expression should return a number""",
+        "attempt to call a string value",
+    ]
+
+
+def test_files_of_a_backup_are_named_as_their_directory(tmp_path: Path) -> None:
+    (tmp_path / "w" / "m").mkdir(parents=True)
+    source = "box.cfg{log = 'l', work_dir = 'w', memtx_dir = './m'} print(box.backup.start()[1]) os.exit()"
+    assert run(tmp_path, "-e", source).stdout == "./m/00000000000000000000.snap\n"
+
+
+def test_a_log_that_syslog_does_not_take(tmp_path: Path) -> None:
+    """The reason comes first, and paths are shown as they are named."""
+    outcome = run(tmp_path, "-e", "box.cfg{log = 'syslog:server=unix:./no'}")
+    assert (outcome.returncode, outcome.stderr) == (
+        1,
+        "SystemError No such file or directory: No such file or directory\n"
+        "SystemError syslog logger: No such file or directory: No such file or directory\n"
+        "failed to initialize logging subsystem\n",
+    )
+    outcome = run(tmp_path, "-e", "box.cfg{log = '.'}")
+    assert outcome.stderr.startswith(f"SystemError can't open log file: {tmp_path}/.: Is a directory\n")
+
+
+def test_a_pid_file_that_cannot_be_written(tmp_path: Path) -> None:
+    """The start goes on, and the log tells of it."""
+    # Files of no size: the log is a pipe to a command, which may write.
+    source = f"trap '' XFSZ; ulimit -f 0; exec {shlex.join(COMMAND)} -e \"{{}}\""
+    config = "box.cfg{log = '|cat >/dev/stderr', pid_file = 'p', wal_mode = 'none'}"
+    outcome = subprocess.run(
+        source.replace("{}", config), shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert f"!> failed to update pid file '{tmp_path}/p': File too large" in outcome.stderr
+    assert "initializing an empty data directory" in outcome.stderr
+
+
+@pytest.mark.parametrize("limit", [7, 11, 13])
+def test_too_few_descriptors(tmp_path: Path, limit: int) -> None:
+    outcome = subprocess.run(
+        f"ulimit -n {limit}; exec {shlex.join(COMMAND)} -e 'print(1)'", shell=True, cwd=tmp_path, capture_output=True,
+        text=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert (outcome.returncode, outcome.stderr) == (1, "lunabox: Too many open files: see `ulimit -n`\n")

@@ -130,6 +130,10 @@ def test_directories_without_files(tmp_path: Path, capfd: pytest.CaptureFixture[
         f"lunabox sql: error reading directory '{tmp_path}/x': No such file or directory",
         f"lunabox sql: Illegal parameters, {tmp_path}/x.snap holds no snapshot",
     ]
+    (tmp_path / f"{9:020d}.snap").write_text("cut")
+    assert main([str(tmp_path), "SELECT 1"]) == 1
+    error = capfd.readouterr().err
+    assert error == f"lunabox sql: Illegal parameters, {tmp_path} holds no snapshot that can be read\n"
 
 
 def test_broken_files(directory: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

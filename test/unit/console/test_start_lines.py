@@ -67,6 +67,19 @@ def test_the_number_of_the_next_fiber(tmp_path: Path, options: str, number: int)
     assert run(tmp_path, "-e", source).stdout == f"{number}\n"
 
 
+def test_a_fiber_that_fails_takes_one_number(tmp_path: Path) -> None:
+    """Its line in the log has the name that it has given itself."""
+    source = """
+        box.cfg{log = 'l'}
+        local fiber = require('fiber')
+        fiber.create(function() fiber.name('me') error('why') end)
+        print(fiber.new(function() end):id())
+        os.exit()
+    """
+    assert run(tmp_path, script(tmp_path, source)).stdout == "119\n"
+    assert "main/118/me utils.c:1014 E> LuajitError: script.lua:4: why" in lines_of(tmp_path / "l")
+
+
 def test_no_checkpoint_is_scheduled_without_an_interval(tmp_path: Path) -> None:
     later = "box.cfg{checkpoint_interval = 9} require('fiber').sleep(0) os.exit()"
     source = f"box.cfg{{log = 'l', checkpoint_interval = 0}} {later}"
@@ -182,3 +195,32 @@ def test_bytes_of_an_error(tmp_path: Path) -> None:
     command = [str(Path(sys.executable).with_name("lunabox")), "s.lua"]
     outcome = subprocess.run(command, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
     assert outcome.stderr.startswith(b"LuajitError: \xff\n")
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "output", "errors"),
+    [
+        ("fiber.new(function() print('ran') end) print('main')", 0, "main\nran\n", ""),
+        ("fiber.new(function() fiber.new(function() print('in') end) end)", 0, "in\n", ""),
+        ("fiber.new(function() os.exit(5) end)", 5, "", ""),
+        ("fiber.create(function() fiber.yield() os.exit(6) end)", 6, "", "entering the event loop\n"),
+    ],
+)
+def test_fibers_that_are_ready_run_before_the_end_of_a_script(
+    tmp_path: Path, source: str, code: int, output: str, errors: str
+) -> None:
+    """A program stays up only for those that wait."""
+    outcome = run(tmp_path, script(tmp_path, f"local fiber = require('fiber') {source}"))
+    assert (outcome.returncode, outcome.stdout, outcome.stderr) == (code, output, errors)
+
+
+def test_numbers_of_options_are_logged_as_in_json(tmp_path: Path) -> None:
+    source = "box.cfg{log = 'l', checkpoint_wal_threshold = 1/3, slab_alloc_factor = 3} box.cfg{%s} os.exit()"
+    run(tmp_path, "-e", source % "checkpoint_wal_threshold = 1e18")
+    lines = [line.partition("> ")[2] for line in lines_of(tmp_path / "l")]
+    text = "set 'checkpoint_wal_threshold' configuration option to"
+    assert [line for line in lines if line.startswith(text)] == [
+        f"{text} 0.33333333333333",
+        f"{text} 1000000000000000000",
+    ]
+    assert "Alloc factor must be less than or equal to 2.0. It will be reduced to 2.0" in lines

@@ -152,6 +152,7 @@ def test_wrong_command_lines(arguments: list[str]) -> None:
     """Wrong command lines end with 2, and so does a live view without a terminal."""
     done = run(*arguments)
     assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (2, "", False)
+    assert "_seconds" not in done.stderr
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50), (20, 10)])

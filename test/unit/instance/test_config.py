@@ -94,6 +94,12 @@ _LOG = "Incorrect value for option 'log': "
             "Incorrect value for option 'replication_anon': "
             "the value may be set to true only when the instance is read-only",
         ),
+        ({"log": {}}, _LOG + "should be of type string"),
+        (
+            {"log": 5, "log_nonblock": 1},
+            "Incorrect value for option 'log_nonblock': the option is incompatible with file/stderr logger",
+        ),
+        ({"rows_per_wal": 5}, "Incorrect value for option 'rows_per_wal': unexpected option"),
         ({"log": "nosuch:x"}, _LOG + "expecting a file name or a prefix, such as '|', 'pipe:', 'syslog:'"),
         ({"log": "syslog:bad=1"}, _LOG + "bad option 'bad=1'"),
         ({"log": "syslog:identity"}, _LOG + "bad option 'identity'"),
@@ -184,7 +190,17 @@ def test_memory_cannot_shrink() -> None:
 
 @pytest.mark.parametrize(
     ("formula", "replicas", "quorum"),
-    [("N / 2 + 1", 3, 2), ("N/2+1", 4, 3), ("math.max(1, N - 1)", 1, 1), ("N", 5, 5), (3, 1, 3), ("2^1", 9, 2)],
+    [
+        ("N / 2 + 1", 3, 2),
+        ("N/2+1", 4, 3),
+        ("math.max(1, N - 1)", 1, 1),
+        ("N", 5, 5),
+        (3, 1, 3),
+        ("2^1", 9, 2),
+        ("2^1 + 1", 9, 3),
+        ("1 + -2^2 + 4", 9, 1),
+        ("math.fmod(N, 4)", 7, 3),
+    ],
 )
 def test_the_quorum_may_be_a_formula(formula: object, replicas: int, quorum: int) -> None:
     assert synchro_quorum(formula, replicas) == quorum
@@ -200,7 +216,16 @@ def test_a_big_quorum_is_not_cut_to_32_bits() -> None:
     assert "less than maximal number of replicas" in message(replication_synchro_quorum=2**32 + 1)
 
 
-@pytest.mark.parametrize("formula", ["N +", "os.exit()", "__import__('os')", "M + 1", "N / 0"])
+@pytest.mark.parametrize(
+    ("formula", "quorum"),
+    [("N / 0", -(2**63)), ("N % 0", -(2**63)), ("9^9^9", -(2**63)), ("(-8)^0.5", -(2**63)), ("-0.5", -1)],
+)
+def test_a_formula_computes_as_lua_does(formula: str, quorum: int) -> None:
+    with pytest.raises(BoxError, match=f"the formula is evaluated to the quorum {quorum} for replica number 3"):
+        synchro_quorum(formula, 3)
+
+
+@pytest.mark.parametrize("formula", ["N +", "os.exit()", "__import__('os')", "M + 1", "N ** 2"])
 def test_a_formula_is_arithmetic_only(formula: str) -> None:
     with pytest.raises(BoxError, match="failed to evaluate the formula"):
         synchro_quorum(formula, 3)

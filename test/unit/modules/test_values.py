@@ -31,6 +31,21 @@ def test_decimals_compute_with_38_digits(lua: Lua) -> None:
     ]  # fmt: skip
 
 
+def test_decimals_and_numbers_of_c(lua: Lua) -> None:
+    assert (
+        lua(
+            """local d, ffi, result = require('decimal'), require('ffi'), {}
+        for _, kind in ipairs{'char', 'int8_t', 'uint8_t', 'int16_t', 'uint32_t', 'int64_t', 'float'} do
+            local five = ffi.new(kind, 5)
+            local ok = d.new(5) == five and five == d.new('5.0') and d.new(4) < five and d.new(five) == 5
+            result[#result + 1] = ok and tostring(five + d.new(1))
+        end
+        return unpack(result)"""
+        )
+        == ["6"] * 7
+    )
+
+
 @pytest.mark.parametrize(
     ("expression", "message"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -173,3 +174,26 @@ def test_cat_needs_no_extra(data: Path, capsys: pytest.CaptureFixture[str]) -> N
     run = run_without("cat", "--format", "json", str(log(data)))
     assert (run.returncode, run.stderr) == (0, "")
     assert run.stdout == cat(capsys, "--format", "json", log(data))
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code", "text"),
+    [
+        (">/dev/full", 1, "lunabox-cat: standard output: No space left on device\n"),
+        (">&-", 0, ""),
+        ("2>&- >/dev/full", 1, ""),
+    ],
+)
+def test_output_that_cannot_be_written(data: Path, redirection: str, code: int, text: str) -> None:
+    """A full disk is reported in a line; an output that is closed is wanted by nobody."""
+    source = "import sys; from box.spark import entry_points; sys.exit(entry_points.cat())"
+    command = shlex.join([sys.executable, "-c", source, str(log(data))])
+    run = subprocess.run(
+        f"{command} {redirection}", shell=True, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (run.returncode, run.stderr) == (code, text)
+
+
+def test_a_file_that_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["/proc/self/mem"]) == 1
+    assert "lunabox-cat: failed to read '/proc/self/mem' file: Input/output error" in capsys.readouterr().err

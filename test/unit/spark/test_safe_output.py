@@ -91,3 +91,19 @@ def test_a_report_is_no_snapshot(directory: Path) -> None:
     with pytest.raises(BoxError, match="is a file of a node"):
         check_page(str(next(directory.glob("*.snap"))))
     check_page(str(directory / "report.html"))
+
+
+def test_places_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are refused before Spark starts."""
+    (tmp_path / "file").touch()
+    with pytest.raises(BoxError, match=f"path {tmp_path}/file/a/b cannot be made: {tmp_path}/file is no directory"):
+        check_output(f"{tmp_path}/file/a/b", [], overwrite=False)
+    with pytest.raises(BoxError, match=f"{tmp_path} is a directory: name a file"):
+        check_page(str(tmp_path))
+    with pytest.raises(BoxError, match=f"{tmp_path}/no is no directory"):
+        check_page(f"{tmp_path}/no/page.html")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(BoxError, match=f"path {tmp_path}/a/b cannot be made: {tmp_path} is not writable"):
+        check_output(f"{tmp_path}/a/b", [], overwrite=False)
+    with pytest.raises(BoxError, match=r"page\.html cannot be written: no permission"):
+        check_page(f"{tmp_path}/page.html")

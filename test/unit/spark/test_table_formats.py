@@ -98,6 +98,16 @@ def test_a_package_for_another_spark_is_named() -> None:
         Exception("An error occurred while calling o1.save.\n: java.io.IOException: no room\n\tat a")
     ) == ("java.io.IOException: no room")
     assert first_line(Exception("one\n  box: two")) == "box: two"
+    failed = (
+        "An error occurred while calling o1.save.\n"
+        ": org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 0.0 failed 1 times "
+        "(TID 0) (host executor driver): java.io.IOException: Mkdirs failed\n\tat x"
+    )
+    assert first_line(Exception(failed)) == "Mkdirs failed"
+    failed = (
+        failed.replace("Mkdirs failed", "") + "\nCaused by: java.io.IOException: No space left\nCaused by: a.BError: "
+    )
+    assert first_line(Exception(failed)) == "No space left"
     assert first_line(ValueError()) == "ValueError()"
 
 

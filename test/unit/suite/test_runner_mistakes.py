@@ -46,7 +46,30 @@ def test_a_path_without_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main([str(tmp_path / "nothing")]) == 2
     assert "no such file or directory" in capsys.readouterr().err
     assert main([str(tmp_path)]) == 2
-    assert "no tests" in capsys.readouterr().err
+    text = f"lunabox-test: no suite.ini in {tmp_path}, nor below: it makes a directory a suite\n"
+    assert capsys.readouterr().err == text
+
+
+def test_nothing_to_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The message says what tests are called, or which options leave none."""
+    path = make_suite(tmp_path, "1\n")
+    assert main([str(path), "-k", "other"]) == 2
+    assert capsys.readouterr().err == "lunabox-test: -k, --exclude and --conf leave none of 1 tests\n"
+    (path / "t.test.lua").rename(path / "t.lua")
+    assert main([str(path / "t.lua")]) == 2
+    assert f"lunabox-test: {path}/t.lua is no test: names of tests end in .test.lua or" in capsys.readouterr().err
+    assert main([str(tmp_path)]) == 2
+    names = "*.test.lua or *.test.sql or *.test.py or *_test.lua"
+    assert capsys.readouterr().err == f"lunabox-test: no {names} in {path}\n"
+
+
+def test_the_log_of_a_server_that_fails_is_shown_once(tmp_path: Path) -> None:
+    report = run(make_suite(tmp_path, "1\n", box="error('why')\n"))
+    assert report.text.startswith("server default did not start: exit code 1\nserver default crashed: exit code 1\n")
+    assert report.text.count("why") == 1
+    (tmp_path / "made").mkdir()
+    ends = make_suite(tmp_path / "made", "1\n", box="print('said') os.exit()\n")
+    assert run(ends).text.count("said") == 1
 
 
 @pytest.mark.parametrize(
@@ -115,13 +138,35 @@ def test_a_path_given_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize(
-    "arguments", [["-j", "-2"], ["-j", "many"], ["--timeout", "0"], ["--timeout", "-1"], ["--timeout", "nan"], ["-z"]]
+    "arguments",
+    [
+        ["--junit", "/"],
+        ["--junit", "/no/x"],
+        ["--executable", "'a"],
+        ["--executable", " "],
+        ["-j", "-2"],
+        ["-j", "many"],
+        ["--timeout", "0"],
+        ["--timeout", "-1"],
+        ["--timeout", "nan"],
+        ["-z"],
+    ],
 )
 def test_wrong_options(tmp_path: Path, arguments: list[str]) -> None:
     """Wrong options end with exit code 2, as argparse does."""
     with pytest.raises(SystemExit) as stop:
         main([str(tmp_path), *arguments])
     assert stop.value.code == 2
+
+
+@pytest.mark.parametrize("name", ["TEST_TIMEOUT", "REPLICATION_SYNC_TIMEOUT"])
+def test_wrong_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    monkeypatch.setenv(name, "soon")
+    with pytest.raises(SystemExit):
+        main([str(tmp_path)])
+    assert f"lunabox-test: error: variable {name}: not a" in capsys.readouterr().err
 
 
 def test_an_executable_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -141,7 +186,12 @@ def test_a_killed_server_with_a_result(tmp_path: Path) -> None:
 def test_a_server_that_never_gets_ready(tmp_path: Path) -> None:
     """A server that never gets ready, and ignores SIGTERM, is killed at the time limit."""
     report = run(make_suite(tmp_path, "1\n", box="while true do end\n"), timeout=1.0)
-    assert "server default is not ready in time" in report.text
+    assert "server default is not ready in time\n" in report.text
+
+
+def test_a_server_without_a_console(tmp_path: Path) -> None:
+    report = run(make_suite(tmp_path, "1\n", box="box.cfg{}\n"), timeout=2.0)
+    assert "server default is not ready in time: it has no console on $ADMIN\n" in report.text
 
 
 def test_two_runs_at_once(tmp_path: Path) -> None:
