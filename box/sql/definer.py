@@ -190,6 +190,8 @@ class Definer:
     # --- indexes ---
 
     async def _create_index(self, ctx: Context, statement: sql_nodes.CreateIndex) -> Changed:
+        if statement.if_not_exists and self._catalogue(ctx).find(statement.table) is None:
+            return Changed(0)  # as in Tarantool
         space = self._space(ctx, statement.table)
         name = statement.name
         if space.definition.opts.view:

@@ -237,7 +237,8 @@ class QueryCompiler:
         is_ordered = select.order_by is not None or (not self._depth and _is_ordered_by_groups(select))
         if not is_ordered and not asks_existence and (not self._depth or select.limit is not None):
             self.allows_copies = False
-        limits = self._limits(select, limit_name)
+        with self.naming_kept():
+            limits = self._limits(select, limit_name)
         self._depth += 1
         self.common.declare(select.common, scope)
         if len(select.cores) > _COMPOUND_MAX:
@@ -514,12 +515,14 @@ class _Core:
 
     def _having(self, core: sql_nodes.Core, compiler: ExpressionCompiler) -> str:
         assert core.having is not None
+        refusal = execute_error(
+            "HAVING argument must appear in the GROUP BY clause or be used in an aggregate function"
+        )
+        if core.group_by is None and any(_reads_ungrouped(result.expr) for result in self.results):
+            raise refusal
         item = compiler.test(core.having)
-        names = [*(result.expr for result in self.results), core.having]
-        if core.group_by is None and (not self._is_aggregate or any(map(_reads_ungrouped, names))):
-            raise execute_error(
-                "HAVING argument must appear in the GROUP BY clause or be used in an aggregate function"
-            )
+        if core.group_by is None and (not self._is_aggregate or _reads_ungrouped(core.having)):
+            raise refusal
         return f" HAVING {truth(item)}"
 
     def _order_by(self, terms: list[sql_nodes.OrderTerm], compiler: ExpressionCompiler) -> str:
