@@ -146,11 +146,11 @@ class Definer:
         await self._insert(ctx, SpaceId.SPACE_SEQUENCE, [space_id, sequence_id, True, place, ""])
 
     async def _add_constraints(self, ctx: Context, space_id: int, rows: TableRows) -> None:
-        for key in rows.foreign_keys:
+        # Reversed as in Tarantool, so that the first constraints of a table are listed and tested first.
+        for key in reversed(rows.foreign_keys):
             if (key.name, space_id) in self._schema.foreign_keys:
                 raise self._constraint_exists("FOREIGN KEY", key.name, space_id)
             await self._insert(ctx, SpaceId.FK_CONSTRAINT, self._foreign_key_row(space_id, key))
-        # Reversed as in Tarantool, so that the first constraint of a table is tested first.
         for name, text in reversed(rows.checks):
             if name in self._schema.space(space_id).checks:
                 raise self._constraint_exists("CHECK", name, space_id)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from box.sql.row_triggers import RowTriggerList, RowTriggers
     from box.txn.dml import Dml
 
+
 class Special:
     """NEW and OLD for the steps of a running trigger.
 

@@ -7,8 +7,8 @@ word        a keyword (its kind is the word in upper case) or an unquoted name, 
 operators   their own text               the end of the text: a semicolon unless there is one, and #end
 ```
 
-As in Tarantool, the tokens of the end have the text of whatever stands last in the statement, for error texts. A line ends
-at a line feed, unless other spaces stand before it.
+As in Tarantool, the tokens of the end have the text of whatever stands last in the statement, for error texts. A line
+ends at a line feed, unless other spaces stand before it.
 
 Keywords, and which of them may be names, are those of Tarantool 2.8.1 (its manual, "SQL: reserved words").
 """
