@@ -389,6 +389,8 @@ class Definer:
         space, constraint = self._space(ctx, statement.table), statement.constraint
         assert constraint.name is not None
         if isinstance(constraint, sql_nodes.TableKey):
+            if space.definition.opts.view:
+                raise client_error(ErrorCode.MODIFY_INDEX, constraint.name, space.name, "views can not be indexed")
             self._altered(ctx, statement.table)
             if any(index.name == constraint.name for index in space.indexes.values()):
                 raise client_error(ErrorCode.INDEX_EXISTS_IN_SPACE, constraint.name, space.name)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from box.data.codec import pack, unpack
 from box.errors import BoxError, ErrorCode, client_error, unsupported
+from box.index import IteratorType
 from box.schema.access import Privilege
 from box.schema.ids import SpaceId
 from box.sql import sql_nodes
@@ -409,8 +410,21 @@ class ChangeRunner:
         for place in range(len(unpack(raw)), max(new_values, default=0)):
             # A tuple that lacks the changed field also gets the fields before it.
             new_values.setdefault(place, new[place])
+        if action == "IGNORE" and self._is_taken(ctx, space, new, new_values):
+            return
         await self._store_updated(ctx, space, primary_key, old, new, new_values, action, result)
         await self._run_after(ctx, triggers, old, new, action)
+
+    def _is_taken(self, ctx: Context, space: Space, new: list[Value], changed: dict[int, Value]) -> bool:
+        """Return whether a unique index with a changed column has the key of the new row. As in Tarantool, the old row
+        itself counts, and so does nil.
+        """
+        for index in space.indexes.values():
+            if index.is_unique and any(part.fieldno in changed for part in index.definition.parts):
+                key = index.key_def.extract_values(new)
+                if self._dml.sql_reads.select(ctx, space, index.iid, IteratorType.EQ, 0, 1, key):
+                    return True
+        return False
 
     async def _store_updated(
         self,
@@ -424,7 +438,7 @@ class ChangeRunner:
         result: Changed,
     ) -> None:
         pending = self.foreign_keys.before_store(ctx, space, old, new)
-        result.row_count += 1  # as in Tarantool, even if IGNORE leaves the row as it was
+        result.row_count += 1  # as in Tarantool, even if the write fails and IGNORE hides that
         try:
             if action == "REPLACE":
                 # As in Tarantool, the removed row and the added row are both counted.

@@ -134,3 +134,26 @@ def test_foreign_keys_compare_by_the_collation_of_their_column(db: Session) -> N
     db.sql("insert into c values (1, 'aBC'), (2, 'B')")
     db.sql("delete from p where id = 1")
     assert db.sql("select * from c") == [[2, "B"]]
+
+
+def test_update_or_ignore_leaves_rows_whose_new_key_is_there(db: Session) -> None:
+    """As in Tarantool, the key of the row itself counts, and so does nil."""
+    db.sql("create table t (id int primary key, n int unique, k int)")
+    db.sql("insert into t values (1, 1, 1), (2, 2, 2), (3, null, 3)")
+    assert db.sql("update or ignore t set n = 9 where id > 1") == 1
+    assert db.sql("update or ignore t set n = n, k = 0") == 0
+    assert db.sql("select * from t") == [[1, 1, 1], [2, 9, 2], [3, None, 3]]
+
+
+def test_sorted_parts_of_a_compound_query_need_texts_for_a_collation(db: Session) -> None:
+    db.sql('create table t (id int primary key, s text collate "unicode_ci")')
+    text = "COLLATE clause can't be used with non-string arguments"
+    assert db.error("select s from t union select id from t order by 1") == ("SQL_PARSER_GENERIC", text)
+    assert db.sql("select s from t union select id from t") == []
+    assert db.sql('select s from t union select id from t order by 1 collate "unicode"') == []
+    assert db.sql("select s, id from t union all select id, id from t order by 2") == []
+
+
+def test_a_view_gets_no_unique_constraint(db: Session) -> None:
+    db.sql("create view v as select 1 as a")
+    assert db.error("alter table v add constraint u unique (a)")[1].endswith("views can not be indexed")
