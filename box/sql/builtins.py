@@ -56,6 +56,7 @@ class Builtin:
 ANY_NUMBER: Final = 1000
 """Stands for no limit: the most arguments that SQLite passes to a function."""
 SIZE_MAX: Final = 1_000_000_000
+_NOT_UTF8: Final = re.compile("[\ud800-\udfff]")
 _PATTERN_MAX: Final = 50_000
 """Tarantool's limits, which are those of SQLite, for the size of a value in bytes and for a pattern of LIKE."""
 UNAVAILABLE: Final = frozenset(
@@ -405,9 +406,15 @@ def like(collation: int, pattern: Value, text: Value, escape: Value = None, has_
         escape = as_text(escape)
         if len(escape) != 1:
             raise execute_error("ESCAPE expression must be a single character")
-    if len(pattern) > _PATTERN_MAX:
+    if len(pattern) > _PATTERN_MAX // 4 and len(pattern.encode("utf-8", "surrogateescape")) > _PATTERN_MAX:
         raise execute_error("LIKE pattern is too complex")
-    return _like_pattern(pattern, escape, 0 if is_binary(collation) else collation)(text) is not None
+    letters = 0 if is_binary(collation) else collation
+    wrong = None if pattern.isascii() else _NOT_UTF8.search(pattern)
+    if wrong is None:
+        return _like_pattern(pattern, escape, letters)(text) is not None
+    if _like_pattern(pattern[: wrong.start()] + "%", escape, letters)(text) is not None:
+        raise execute_error("LIKE pattern can only contain UTF-8 characters")
+    return False
 
 
 def _entry(

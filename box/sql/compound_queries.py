@@ -30,6 +30,34 @@ def is_collated(column: KnownColumn) -> bool:
     return column.collation not in (0, 3) and column.kind in ("str", "any")
 
 
+def check_sorted(
+    select: sql_nodes.Select,
+    order: Sequence[tuple[int, bool, int]],
+    rows: Sequence[Sequence[Typed]],
+    columns: Sequence[KnownColumn],
+) -> None:
+    """Check the types of columns with a collation that ORDER BY sorts: Tarantool sorts each part by an expression with
+    COLLATE. It sorts by all columns if equal rows are to be found.
+
+    Raises:
+        ClientError: SQL_PARSER_GENERIC, a part has a column that is no text.
+    """
+    explicit = {
+        place for term, (place, _, _) in zip(select.order_by or (), order, strict=True) if _names_collation(term)
+    }
+    is_set = any(operator != "UNION ALL" for operator in select.operators)
+    places = range(len(columns)) if is_set else [place for place, _, _ in order]
+    for place in places:
+        items = [row[place] for row in rows if row[place].column is not None]
+        is_wrong = any(item.type not in ("string", "scalar") for item in items)
+        if is_wrong and columns[place].collation > 0 and place not in explicit:
+            raise generic("COLLATE clause can't be used with non-string arguments")
+
+
+def _names_collation(term: sql_nodes.OrderTerm) -> bool:
+    return isinstance(term.expr, sql_nodes.Collate)
+
+
 def combined(parts: Sequence[str], operators: Sequence[str], columns: Sequence[KnownColumn]) -> str:
     """Return SQL that combines queries with result columns `c0`, `c1`, ...
 

@@ -146,11 +146,11 @@ class Definer:
         await self._insert(ctx, SpaceId.SPACE_SEQUENCE, [space_id, sequence_id, True, place, ""])
 
     async def _add_constraints(self, ctx: Context, space_id: int, rows: TableRows) -> None:
-        for key in rows.foreign_keys:
+        # Reversed as in Tarantool, so that the first constraints of a table are listed and tested first.
+        for key in reversed(rows.foreign_keys):
             if (key.name, space_id) in self._schema.foreign_keys:
                 raise self._constraint_exists("FOREIGN KEY", key.name, space_id)
             await self._insert(ctx, SpaceId.FK_CONSTRAINT, self._foreign_key_row(space_id, key))
-        # Reversed as in Tarantool, so that the first constraint of a table is tested first.
         for name, text in reversed(rows.checks):
             if name in self._schema.space(space_id).checks:
                 raise self._constraint_exists("CHECK", name, space_id)
@@ -190,6 +190,8 @@ class Definer:
     # --- indexes ---
 
     async def _create_index(self, ctx: Context, statement: sql_nodes.CreateIndex) -> Changed:
+        if statement.if_not_exists and self._catalogue(ctx).find(statement.table) is None:
+            return Changed(0)  # as in Tarantool
         space = self._space(ctx, statement.table)
         name = statement.name
         if space.definition.opts.view:
@@ -387,6 +389,8 @@ class Definer:
         space, constraint = self._space(ctx, statement.table), statement.constraint
         assert constraint.name is not None
         if isinstance(constraint, sql_nodes.TableKey):
+            if space.definition.opts.view:
+                raise client_error(ErrorCode.MODIFY_INDEX, constraint.name, space.name, "views can not be indexed")
             self._altered(ctx, statement.table)
             if any(index.name == constraint.name for index in space.indexes.values()):
                 raise client_error(ErrorCode.INDEX_EXISTS_IN_SPACE, constraint.name, space.name)

@@ -237,6 +237,10 @@ class ExpressionCompiler:
     # --- comparisons ---
 
     def _compare(self, op: str, left: sql_nodes.Expr, right: sql_nodes.Expr) -> Typed:
+        if isinstance(left, sql_nodes.RowValue) != isinstance(right, sql_nodes.RowValue):
+            counts = [len(side.items) if isinstance(side, sql_nodes.RowValue) else 1 for side in (left, right)]
+            if not isinstance(left, sql_nodes.Subquery) and not isinstance(right, sql_nodes.Subquery):
+                raise _column_count(*counts)
         lefts, rights = self.row(left), self.row(right)
         if len(lefts) != len(rights):
             raise _column_count(len(lefts), len(rights))
@@ -328,7 +332,7 @@ class ExpressionCompiler:
     def _like(self, expr: sql_nodes.Like) -> Typed:
         if expr.word != "LIKE":
             raise client_error(ErrorCode.NO_SUCH_FUNCTION, expr.word)
-        left, pattern = self.compile(expr.left), self.compile(expr.pattern)
+        pattern, left = self.compile(expr.pattern), self.compile(expr.left)
         collation = left.collation or pattern.collation
         args = [str(collation), boxed(pattern), boxed(left)]
         if expr.escape is not None:
@@ -432,6 +436,7 @@ class ExpressionCompiler:
         return row[0]
 
     def _rowvalue(self, expr: sql_nodes.RowValue) -> Typed:
+        self.row(expr)
         raise generic("row value misused")
 
     # --- forms with words ---

@@ -7,10 +7,12 @@ them. A doubt about a deferred key in an open transaction waits until the commit
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from box.data.codec import unpack
+from box.data.collation import is_binary, sort_key_function
 from box.errors import BoxError, ErrorCode, client_error
 from box.index import IteratorType
 from box.schema.access import Privilege
@@ -286,12 +288,22 @@ class ForeignKeys:
         if not space.indexes:
             return []
         rows = (unpack(raw) for raw in self._dml.sql_reads.cursor(ctx, space, 0, IteratorType.ALL, []))
+        keys = [_key_function(space, place) for place in places]
+        wanted = [key(value) for key, value in zip(keys, values, strict=True)]
         found_rows = []
         for row in rows:
-            if all(
-                (row[place] if place < len(row) else None) == value for place, value in zip(places, values, strict=True)
-            ):
+            given = (row[place] if place < len(row) else None for place in places)
+            if [key(value) for key, value in zip(keys, given, strict=True)] == wanted:
                 found_rows.append(row)
                 if len(found_rows) == limit:
                     break
         return found_rows
+
+
+def _key_function(space: Space, place: int) -> Callable[[Value], Any]:
+    """Return a function whose results are equal for equal values of a field."""
+    collation = space.definition.fields[place].collation_id
+    if is_binary(collation):
+        return lambda value: value
+    key = sort_key_function(collation)
+    return lambda value: key(value) if type(value) is str else value

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from box.sql.scope import Typed
-from box.sql.stored_values import INT_MAX, Value, big
+from box.sql.stored_values import INT_MAX, Value, big, store_text
 
 NUMERIC: Final = frozenset(("integer", "unsigned", "double", "number"))
 """If an operand has one of these types, Tarantool compares the two as numbers."""
@@ -106,6 +106,9 @@ def constant(value: Value) -> Typed:
         return Typed(sql, "double", "real", literal=value)
     if isinstance(value, bytes):
         return Typed(f"x'02{value.hex()}'", "varbinary", "bin")
+    stored = store_text(value)
+    if isinstance(stored, bytes):  # a text that is not UTF-8
+        return Typed(f"x'{stored.hex()}'", "string", "any")
     quoted = value.replace("'", "''")
     return Typed(f"'{quoted}'", "string", "str")
 

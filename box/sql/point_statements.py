@@ -24,9 +24,9 @@ from box.errors import BoxError
 from box.schema.ids import SYSTEM_ID_MAX
 from box.sql import sql_nodes
 from box.sql.casts import convert
+from box.sql.not_null import check_nil
 from box.sql.parse import parse_expression
 from box.sql.result import ResultFields
-from box.sql.row_changes import check_nil
 from box.sql.stored_values import INT_MIN, UINT_MAX, Value
 from box.txn.pending import Outcome
 from box.wire.change import INSERT, REPLACE, Request

@@ -17,7 +17,7 @@ from box.sql.aggregates import AGGREGATES, aggregate_of, counts_rows, is_aggrega
 from box.sql.calls import SHOWN_PLAIN, CallCompiler
 from box.sql.catalogue import Catalogue, UnknownCollation
 from box.sql.common_tables import CommonTables
-from box.sql.compound_queries import combined, is_collated, keys_of, order_terms, ordered_place
+from box.sql.compound_queries import check_sorted, combined, is_collated, keys_of, order_terms, ordered_place
 from box.sql.expression_compiler import ExpressionCompiler
 from box.sql.from_clause import FromCompiler
 from box.sql.kinds import as_kind, collation_name, joined, truth
@@ -237,7 +237,8 @@ class QueryCompiler:
         is_ordered = select.order_by is not None or (not self._depth and _is_ordered_by_groups(select))
         if not is_ordered and not asks_existence and (not self._depth or select.limit is not None):
             self.allows_copies = False
-        limits = self._limits(select, limit_name)
+        with self.naming_kept():
+            limits = self._limits(select, limit_name)
         self._depth += 1
         self.common.declare(select.common, scope)
         if len(select.cores) > _COMPOUND_MAX:
@@ -274,6 +275,7 @@ class QueryCompiler:
         query.is_one_group = len(cores) == 1 and first.is_one_group
         if select.order_by is not None and len(cores) > 1:
             query.order = self._compound_order(select.order_by, columns, cores)
+            check_sorted(select, query.order, [row for core in cores for row in core.rows], columns)
         return query
 
     def _compound_order(
@@ -514,12 +516,12 @@ class _Core:
 
     def _having(self, core: sql_nodes.Core, compiler: ExpressionCompiler) -> str:
         assert core.having is not None
+        text = "HAVING argument must appear in the GROUP BY clause or be used in an aggregate function"
+        if core.group_by is None and any(_reads_ungrouped(result.expr) for result in self.results):
+            raise execute_error(text)
         item = compiler.test(core.having)
-        names = [*(result.expr for result in self.results), core.having]
-        if core.group_by is None and (not self._is_aggregate or any(map(_reads_ungrouped, names))):
-            raise execute_error(
-                "HAVING argument must appear in the GROUP BY clause or be used in an aggregate function"
-            )
+        if core.group_by is None and (not self._is_aggregate or _reads_ungrouped(core.having)):
+            raise execute_error(text)
         return f" HAVING {truth(item)}"
 
     def _order_by(self, terms: list[sql_nodes.OrderTerm], compiler: ExpressionCompiler) -> str:

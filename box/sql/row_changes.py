@@ -13,23 +13,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from box.data.codec import pack, unpack
 from box.errors import BoxError, ErrorCode, client_error, unsupported
+from box.index import IteratorType
 from box.schema.access import Privilege
 from box.schema.ids import SpaceId
 from box.sql import sql_nodes
 from box.sql.casts import convert
 from box.sql.catalogue import Catalogue
 from box.sql.inserted_rows import constant_rows, has_one_row
+from box.sql.not_null import check_nil, check_updated
 from box.sql.parse import parse_expression
 from box.sql.parse.token_reader import generic
 from box.sql.query import Query, QueryCompiler
 from box.sql.result import Changed
 from box.sql.scope import KnownColumn, QueryScope, Typed
 from box.sql.stored_values import Value, execute_error
-from box.sql.trigger_texts import IgnoreRow, raise_error
+from box.sql.trigger_texts import IgnoreRow
 from box.txn.pending import completed
 from box.wire.change import Request
 
@@ -38,10 +40,8 @@ if TYPE_CHECKING:
     from box.session import Context
     from box.sql.foreign_keys import ForeignKeys
     from box.sql.reading import Compiled, QueryRunner
-    from box.sql.row_triggers import RowTriggers
+    from box.sql.row_triggers import RowTriggerList, RowTriggers
     from box.txn.dml import Dml
-
-_IGNORED: Final = frozenset((ErrorCode.TUPLE_FOUND, ErrorCode.CK_CONSTRAINT_FAILED))
 
 
 class Special:
@@ -74,6 +74,13 @@ class ChangeRunner:
             raise unsupported("SQL", "spaces without primary key")
         return space
 
+    def _triggers_of(self, space: Space, change: sql_nodes.Change) -> RowTriggerList:
+        """Return the triggers of a change, after checking those and the ones of rows that it replaces."""
+        if not isinstance(change, sql_nodes.Delete) and change.action == "REPLACE":
+            self.triggers.ready(space, "DELETE", None)
+        columns = [name for names, _ in change.sets for name in names] if isinstance(change, sql_nodes.Update) else None
+        return self.triggers.ready(space, type(change).__name__.upper(), columns)
+
     # --- INSERT ---
 
     async def insert(
@@ -81,7 +88,7 @@ class ChangeRunner:
     ) -> Changed:
         """Run an INSERT or a REPLACE."""
         space = self._space(ctx, insert.table)
-        triggers = self.triggers.of(space, "INSERT", None)
+        triggers = self._triggers_of(space, insert)
         self._refuse_view(space, bool(triggers))
         places = self._places(space, insert)
         rows = await self._new_rows(ctx, key, space, insert, places, params, special)
@@ -237,12 +244,13 @@ class ChangeRunner:
             result.row_count += await self._make_room(ctx, space, row, None)
         pending = self.foreign_keys.before_store(ctx, space, None, row)
         if is_alone:  # before the sequence gives a key
-            space.check_access(ctx.credentials, Privilege.W)
+            if action != "IGNORE":
+                space.check_access(ctx.credentials, Privilege.W)
             self.foreign_keys.check_alone(ctx, space, row)
         try:
             outcome = await completed(self._dml.write(ctx, space, _store_request(row, action)))
-        except BoxError as error:
-            if action == "IGNORE" and error.code in _IGNORED:
+        except BoxError:
+            if action == "IGNORE":  # as in Tarantool, whatever the error is
                 return
             raise
         stored = unpack(outcome) if outcome is not None else row
@@ -283,7 +291,7 @@ class ChangeRunner:
     ) -> Changed:
         """Run an UPDATE."""
         space = self._space(ctx, update.table)
-        triggers = self.triggers.of(space, "UPDATE", [name for names, _ in update.sets for name in names])
+        triggers = self._triggers_of(space, update)
         self._refuse_view(space, bool(triggers))
         places = self._updated(ctx, space, update, params, special)
         is_view = space.definition.opts.view
@@ -383,7 +391,7 @@ class ChangeRunner:
         if not triggers:
             for place, value in new_values.items():
                 new[place] = value
-            if not _check_updated(space, new, action):
+            if not check_updated(space, new, action):
                 return
         for place, value in new_values.items():
             new[place] = convert(new[place] if value is None else value, fields[place].type.value)
@@ -397,13 +405,26 @@ class ChangeRunner:
                 return
             now = _padded(unpack(raw), len(fields))
             new = [new[number] if number in new_values else value for number, value in enumerate(now)]
-            if not _check_updated(space, new, action):
+            if not check_updated(space, new, action):
                 return
         for place in range(len(unpack(raw)), max(new_values, default=0)):
             # A tuple that lacks the changed field also gets the fields before it.
             new_values.setdefault(place, new[place])
+        if action == "IGNORE" and self._is_taken(ctx, space, new, new_values):
+            return
         await self._store_updated(ctx, space, primary_key, old, new, new_values, action, result)
         await self._run_after(ctx, triggers, old, new, action)
+
+    def _is_taken(self, ctx: Context, space: Space, new: list[Value], changed: dict[int, Value]) -> bool:
+        """Return whether a unique index with a changed column has the key of the new row. As in Tarantool, the old row
+        itself counts, and so does nil.
+        """
+        for index in space.indexes.values():
+            if index.is_unique and any(part.fieldno in changed for part in index.definition.parts):
+                key = index.key_def.extract_values(new)
+                if self._dml.sql_reads.select(ctx, space, index.iid, IteratorType.EQ, 0, 1, key):
+                    return True
+        return False
 
     async def _store_updated(
         self,
@@ -417,6 +438,7 @@ class ChangeRunner:
         result: Changed,
     ) -> None:
         pending = self.foreign_keys.before_store(ctx, space, old, new)
+        result.row_count += 1  # as in Tarantool, even if the write fails and IGNORE hides that
         try:
             if action == "REPLACE":
                 # As in Tarantool, the removed row and the added row are both counted.
@@ -427,11 +449,10 @@ class ChangeRunner:
             else:
                 operations = [["=", place + 1, new[place]] for place in sorted(new_values)]
                 await completed(self._dml.write(ctx, space, Request.update(primary_key, operations)))
-        except BoxError as error:
-            if action == "IGNORE" and error.code in _IGNORED:
+        except BoxError:
+            if action == "IGNORE":
                 return
             raise
-        result.row_count += 1
         if action != "REPLACE":
             await pending.run(new)
 
@@ -442,7 +463,7 @@ class ChangeRunner:
     ) -> Changed:
         """Run a DELETE."""
         space = self._space(ctx, delete.table)
-        triggers = self.triggers.of(space, "DELETE", None)
+        triggers = self._triggers_of(space, delete)
         self._refuse_view(space, bool(triggers))
         is_view = space.definition.opts.view
         places = list(range(len(space.definition.fields))) if is_view else _key_places(space)
@@ -490,7 +511,9 @@ class ChangeRunner:
 
     # --- for prepared statements ---
 
-    def check(self, ctx: Context, key: Any, change: sql_nodes.Change, params: Sequence[Value]) -> Compiled | None:
+    def check(
+        self, ctx: Context, key: Any, change: sql_nodes.Change, params: Sequence[Value], special: Special | None = None
+    ) -> Compiled | None:
         """Raise the errors that a change would raise before it runs.
 
         Returns the query that finds its rows, or None if it needs none.
@@ -498,14 +521,16 @@ class ChangeRunner:
         space = self._space(ctx, change.table)
         is_view = space.definition.opts.view
         places = list(range(len(space.definition.fields))) if is_view else _key_places(space)
+        self._refuse_view(space, bool(self._triggers_of(space, change)))
         if isinstance(change, sql_nodes.Insert):
-            return self._analyse_rows(ctx, key, change, self._places(space, change), space, params, None)
+            return self._analyse_rows(ctx, key, change, self._places(space, change), space, params, special)
         if isinstance(change, sql_nodes.Update):
-            self._updated(ctx, space, change, params, None)
-            make = self._update_query(space, change, places, None)
-            return self._queries.compiled(ctx, ((key, "update"), None), make, params)
-        make = self._delete_query(space, change, places, None)
-        return self._queries.compiled(ctx, ((key, "delete"), None), make, params)
+            self._updated(ctx, space, change, params, special)
+            make = self._update_query(space, change, places, special)
+        else:
+            make = self._delete_query(space, change, places, special)
+        mark, values = special and special.mark, [*params, *(special.values if special else ())]
+        return self._queries.compiled(ctx, ((key, type(change).__name__.lower()), mark), make, values)
 
     # --- for foreign keys ---
 
@@ -541,34 +566,6 @@ class ChangeRunner:
             ctx.credentials = before
         await completed(outcome)
         return Changed()
-
-
-def _check_updated(space: Space, row: list[Value], action: str) -> bool:
-    """Check NOT NULL for an updated row, as `check_nil` does. A field with a sequence raises a special error."""
-    auto = space.sequence_field if space.sequence is not None and space.sequence_path is None else -1
-    if auto >= 0 and row[auto] is None:
-        field = space.definition.fields[auto]
-        if action == "REPLACE":
-            raise client_error(ErrorCode.KEY_PART_TYPE, 0, field.type.value)
-        raise client_error(ErrorCode.FIELD_TYPE, f"{auto + 1} ({field.name})", field.type.value, "nil")
-    return check_nil(space, row, action, auto)
-
-
-def check_nil(space: Space, row: list[Value], action: str, auto: int) -> bool:
-    """Check NOT NULL. Returns False if the row is to be skipped, else True. REPLACE fills in defaults."""
-    for number, field in enumerate(space.definition.fields):
-        if row[number] is not None or field.is_nullable or number == auto:
-            continue
-        own = field.action if action == "ABORT" else action.lower()
-        if own == "ignore":
-            return False
-        if own == "replace" and field.default is not None:
-            expr = parse_expression(field.default)
-            if isinstance(expr, sql_nodes.Literal) and expr.value is not None:
-                row[number] = convert(expr.value, field.type.value)
-                continue
-        raise_error(own.upper(), f"NOT NULL constraint failed: {space.name}.{field.name}")
-    return True
 
 
 def _scope_of(special: Special | None) -> QueryScope:

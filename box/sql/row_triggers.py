@@ -6,6 +6,8 @@ from collections.abc import Coroutine
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from box.errors import BoxError
+from box.session import Context
 from box.sql import sql_nodes
 from box.sql.catalogue import columns_of
 from box.sql.exact_names import with_exact_names
@@ -18,12 +20,14 @@ from box.sql.trigger_texts import trigger_of
 if TYPE_CHECKING:
     from box.schema.schema import Schema
     from box.schema.space import Space
-    from box.session import Context
     from box.sql.reading import QueryRunner
     from box.sql.row_changes import ChangeRunner
 
+RowTriggerList = list[tuple["Space", sql_nodes.CreateTrigger]]
+
 _DEPTH_MAX: Final = 1000
 """The limit of Tarantool for nested triggers and actions of foreign keys."""
+_CHECKED_MAX: Final = 1000
 
 
 class RowTriggers:
@@ -37,8 +41,51 @@ class RowTriggers:
         """The names of the running triggers in each context, outermost first. None stands for the action of a foreign
         key.
         """
+        self._checked: set[tuple[str, int]] = set()
+        """The texts of triggers whose steps have been compiled, with the version of the dictionary."""
 
-    def of(self, space: Space, event: str, columns: list[str] | None) -> list[tuple[Space, sql_nodes.CreateTrigger]]:
+    def ready(self, space: Space, event: str, columns: list[str] | None) -> RowTriggerList:
+        """Return the triggers of `of` after compiling their steps, and the triggers that these may fire.
+
+        Tarantool does so even if no row fires them, and so raises what is wrong with any step.
+
+        Raises:
+            ClientError: a step is wrong.
+        """
+        triggers = self.of(space, event, columns)
+        for _, trigger in triggers:
+            self._check(space, trigger)
+        return triggers
+
+    def _check(self, space: Space, trigger: sql_nodes.CreateTrigger) -> None:
+        mark = trigger.text, self._schema.version
+        if mark in self._checked:
+            return
+        if len(self._checked) >= _CHECKED_MAX:
+            self._checked.clear()
+        self._checked.add(mark)
+        ctx = Context.admin(self._schema.admin)
+        special = _special(
+            space, trigger, None if trigger.event == "INSERT" else [], None if trigger.event == "DELETE" else []
+        )
+        try:
+            if trigger.when is not None:
+                self._queries.compiler(ctx, ()).expressions(_scope(special)).compile(trigger.when)
+            for number, step in enumerate(trigger.steps):
+                self._check_step(ctx, (trigger.text, number), step, special)
+        except BoxError:
+            self._checked.discard(mark)
+            raise
+
+    def _check_step(self, ctx: Context, key: Any, step: sql_nodes.Change | sql_nodes.Select, special: Special) -> None:
+        if isinstance(step, sql_nodes.Select):
+            compiler = self._queries.compiler(ctx, special.values)
+            compiler.is_in_trigger = True
+            compiler.compile(step, _scope(special))
+        else:
+            self._changes.check(ctx, key, step, (), special)
+
+    def of(self, space: Space, event: str, columns: list[str] | None) -> RowTriggerList:
         """Return the triggers of a table for an event, the newest first.
 
         `columns` are the names that an update sets; None for other events.
@@ -58,7 +105,7 @@ class RowTriggers:
     async def run(
         self,
         ctx: Context,
-        triggers: list[tuple[Space, sql_nodes.CreateTrigger]],
+        triggers: RowTriggerList,
         time: str,
         old: list[Value] | None,
         new: list[Value] | None,

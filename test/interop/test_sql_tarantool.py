@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from test.interop import sql_areas, sql_reference, sql_statements, sql_tables
+from test.interop import sql_areas, sql_reference, sql_statements, sql_tables, sql_users
 from test.interop.test_indexes_tarantool import TARANTOOL, is_of_the_line, lines_of
 
 COUNT = int(os.environ.get("SQL_STATEMENTS", "300"))
@@ -54,6 +54,12 @@ def test_statements_on_generated_tables_give_the_same(seed: int, tmp_path: Path)
 @pytest.mark.parametrize("seed", [2, 3])
 def test_statements_of_other_areas_give_the_same(seed: int, tmp_path: Path) -> None:
     found = differences(sql_areas.script(seed, COUNT), tmp_path)
+    assert not found, "\n".join(found[:20])
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_statements_of_users_give_the_same(seed: int, tmp_path: Path) -> None:
+    found = differences(sql_users.script(seed, COUNT // 2), tmp_path)
     assert not found, "\n".join(found[:20])
 
 

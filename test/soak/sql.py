@@ -1,5 +1,5 @@
-"""The campaign "sql": runs generated SQL statements on generated tables, and of other areas, in Lunabox and Tarantool
-2.8.1, and compares.
+"""The campaign "sql": runs generated SQL statements on generated tables, of other areas, and on a schema with triggers
+and foreign keys, in Lunabox and Tarantool 2.8.1, and compares.
 
 Tarantool's executable is `LUNABOX_TARANTOOL`, or `tarantool` on PATH. Each statement whose rows, columns or error
 differ is printed; the campaign fails if more than one in a hundred differs.
@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from test.interop import sql_areas, sql_tables
+from test.interop import sql_areas, sql_tables, sql_users
 from test.interop.test_indexes_tarantool import is_of_the_line
 from test.interop.test_sql_tarantool import differences
 
@@ -27,8 +27,8 @@ def run_campaign(seed: int, size: int) -> bool:
         print("no Tarantool 2.8 on PATH, nor in LUNABOX_TARANTOOL")
         return True
     count = different = 0
-    for number in range(seed, seed + -(-size // (2 * _STATEMENTS))):
-        for kind in (sql_tables, sql_areas):
+    for number in range(seed, seed + -(-size // (3 * _STATEMENTS))):
+        for kind in (sql_tables, sql_areas, sql_users):
             with tempfile.TemporaryDirectory(prefix="sql") as directory:
                 found = differences(kind.script(number, _STATEMENTS), Path(directory))
             for text in found:

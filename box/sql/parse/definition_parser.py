@@ -207,8 +207,7 @@ class DefinitionParser(ChangeParser):
             expr = self.expression()
             key.parts.append(sql_nodes.KeyPart(expr, False))
             if self.take("AUTOINCREMENT"):
-                if key.autoincrement is not None:
-                    raise client_error(ErrorCode.SQL_CANT_ADD_AUTOINC, self._table_name)
+                self._check_only_auto()
                 inner = expr.operand if isinstance(expr, sql_nodes.Collate) else expr
                 if not isinstance(inner, sql_nodes.Name):
                     raise client_error(ErrorCode.INDEX_DEF_UNSUPPORTED, "Expressions")
@@ -375,8 +374,8 @@ class DefinitionParser(ChangeParser):
         self.advance()
         self.expect("TABLE")
         table = self._table_name = self.name()
+        self.option_ended()
         if self.take("RENAME"):
-            self.advise()
             self.expect("TO")
             self.advise()
             return sql_nodes.RenameTable(table, self.name())
@@ -389,7 +388,6 @@ class DefinitionParser(ChangeParser):
             self.expect("CONSTRAINT")
             return sql_nodes.EnableCheck(table, self.name(), is_enabled)
         self.expect("ADD")
-        self.advise()
         if self.take("CONSTRAINT"):
             return sql_nodes.AddConstraint(table, self._added_constraint(self.name()))
         self.take("COLUMN")

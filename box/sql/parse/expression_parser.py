@@ -100,6 +100,7 @@ class ExpressionParser(TokenReader):
                 self._tallest = 0
                 with self.stacked(2):
                     left = sql_nodes.Binary(kind, left, self.expression(power + 1))
+                self.option_ended()
             else:
                 power = _SPECIAL.get(kind)
                 if power is None or power < least:
@@ -230,10 +231,10 @@ class ExpressionParser(TokenReader):
         if kind == "(":
             with self.stacked(1):
                 return self._brackets()
-        if kind in ("CASE", "CAST", "EXISTS", "TRIM", "RAISE") and (kind != "RAISE" or self.peek() == "("):
+        if kind in ("CASE", "CAST", "EXISTS", "TRIM", "RAISE"):
             method: sql_nodes.Expr = getattr(self, f"_{kind.lower()}")()
             return method
-        if kind == "CHAR" and self.peek() == "(":
+        if kind == "CHAR":
             return self._call()
         if self.is_name:
             return self._call() if self.peek() == "(" else self._column()
@@ -277,7 +278,7 @@ class ExpressionParser(TokenReader):
     def _call(self) -> sql_nodes.Expr:
         name = name_of(self.advance())
         self.option_ended()
-        self.advance()
+        self.expect("(")
         if self.at("*") and name != "CHAR":
             self.advance()
             self.expect(")")
@@ -293,12 +294,11 @@ class ExpressionParser(TokenReader):
 
     def _parameter(self, token: Token) -> sql_nodes.Expr:
         text = token.text
-        if text[0] == "#" or (text[0] == "?" and len(text) > 1):
+        if (text[0] == "#" and text[1].isdigit()) or (text[0] == "?" and len(text) > 1):
             raise client_error(ErrorCode.SQL_SYNTAX_NEAR_TOKEN, token.line, text)
         if not self.allows_parameters:
-            place = token.position + len(text)
             text = "bindings are not allowed in DDL"
-            raise client_error(ErrorCode.SQL_PARSER_GENERIC_WITH_POS, token.line, place, text)
+            raise client_error(ErrorCode.SQL_PARSER_GENERIC_WITH_POS, self.token.line, self.token.position, text)
         if text == "?":
             self.parameters.append(None)
             index = len(self.parameters) - 1
@@ -318,7 +318,7 @@ class ExpressionParser(TokenReader):
             index = len(self.parameters) - 1
         if len(self.parameters) > _PARAMETERS_MAX:
             raise client_error(ErrorCode.SQL_BIND_PARAMETER_MAX, _PARAMETERS_MAX)
-        return sql_nodes.Param(index, text if text[0] in ":@" else None)
+        return sql_nodes.Param(index, text if text[0] in ":@#" else None)
 
     def _case(self) -> sql_nodes.Expr:
         self.advance()
@@ -335,6 +335,7 @@ class ExpressionParser(TokenReader):
         if self.take("ELSE"):
             with self.stacked(4):
                 otherwise = self._nested()
+        self.option_ended()
         self.expect("END")
         return sql_nodes.Case(operand, whens, otherwise)
 
@@ -376,7 +377,7 @@ class ExpressionParser(TokenReader):
 
     def _raise(self) -> sql_nodes.Expr:
         self.advance()
-        self.advance()
+        self.expect("(")
         if self.take("IGNORE"):
             self.expect(")")
             return sql_nodes.Raise("IGNORE", None)

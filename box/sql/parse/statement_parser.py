@@ -22,7 +22,7 @@ class StatementParser(DefinitionParser):
         Raises:
             ClientError: SQL_STATEMENT_EMPTY, SQL_SYNTAX_NEAR_TOKEN, SQL_KEYWORD_IS_RESERVED.
         """
-        if self.at("#end", ";"):
+        if self.at("#end") or self.take(";"):
             raise client_error(ErrorCode.SQL_STATEMENT_EMPTY)
         if self.take("EXPLAIN"):
             is_plan = self.take_words("QUERY", "PLAN")
@@ -161,6 +161,7 @@ def parse_expression(text: str, *, allows_parameters: bool = True) -> sql_nodes.
     parser = StatementParser(text)
     parser.allows_parameters = allows_parameters
     found = parser.expression()
+    parser.take(";")
     if not parser.at("#end"):
         parser.fail()
     return found

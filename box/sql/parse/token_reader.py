@@ -8,7 +8,6 @@ tokens
 
 from __future__ import annotations
 
-import re
 from typing import Final, NoReturn
 
 from box.errors import BoxError, ErrorCode, client_error
@@ -21,10 +20,6 @@ _EARLY: Final = frozenset(
 """.split()
 )
 """Tokens that Tarantool's grammar checks before the words that may also be names."""
-
-
-_COMMENT: Final = re.compile(r"(?:--|/\*).*\Z", re.DOTALL)
-"""A comment at the end of a text."""
 
 
 class TokenReader:
@@ -92,7 +87,7 @@ class TokenReader:
 
     def option_ended(self) -> None:
         """Note that an optional part is absent here; the module describes why that matters."""
-        if self.token.kind in _EARLY:
+        if self.token.kind in _EARLY or self.token.kind in FALLBACK:
             self._is_warned = True
 
     def advise(self) -> None:
@@ -116,7 +111,7 @@ class TokenReader:
 
     def checked(self, token: Token) -> str:
         """Return the name that a token, the one before the current, stands for. Errors as those of `name`."""
-        if token.is_reserved and not token.text.startswith('"'):
+        if token.is_reserved:
             # Tarantool has read one token more if its grammar also takes the word for a name.
             raise self._reserved(token, self.token.position if token.kind in FALLBACK else token.position)
         return name_of(token)
@@ -134,23 +129,9 @@ class TokenReader:
         token = self.token
         if token.kind in _EARLY or token.kind in FALLBACK:
             self._is_warned = True
-        if token.kind == "#end":
-            token = self._last(token)
-        if self._is_warned and token.is_reserved and not token.text.startswith('"'):
+        if self._is_warned and token.is_reserved:
             raise self._reserved(token, self.token.position)
         raise client_error(ErrorCode.SQL_SYNTAX_NEAR_TOKEN, self.token.line, token.text)
-
-    def _last(self, end: Token) -> Token:
-        """Return the last token before the end of the text, or the space or comment after it, for an error text."""
-        last = self._tokens[self._at - 1] if self._at else end
-        rest = self.text[last.end : end.end]
-        if not rest:
-            return last
-        tail = "\n" if rest.endswith("\n") else rest.rsplit("\n", 1)[-1]
-        comment = _COMMENT.search(tail)
-        if comment is not None:
-            tail = comment.group()
-        return Token("SPACE", tail, end.line, end.position, last.end, end.end)
 
     @staticmethod
     def _reserved(token: Token, position: int) -> BoxError:

@@ -4,8 +4,11 @@
 word        a keyword (its kind is the word in upper case) or an unquoted name, kind ID
 "x"         a quoted name, kind ID       'x'   #string      x'00'  #blob
 12 0x1f     #integer                     1.5   #float       ? ?1 :a @a $a #1  #variable
-operators   their own text               the end of the text: #end
+operators   their own text               the end of the text: a semicolon unless there is one, and #end
 ```
+
+As in Tarantool, the tokens of the end have the text of whatever stands last in the statement, for error texts. A line
+ends at a line feed, unless other spaces stand before it.
 
 Keywords, and which of them may be names, are those of Tarantool 2.8.1 (its manual, "SQL: reserved words").
 """
@@ -19,7 +22,7 @@ from box.errors import ErrorCode, client_error
 
 
 class Token(NamedTuple):
-    """A token: its start and end in the text, and the position that an error text shows."""
+    """A token: its start and end in the text, and the position that an error text shows, in bytes."""
 
     kind: str
     text: str
@@ -30,12 +33,12 @@ class Token(NamedTuple):
 
     @property
     def is_reserved(self) -> bool:
-        return self.text.upper() in RESERVED if self.kind == "ID" else self.kind in RESERVED or self.kind in _SYNONYMS
+        return self.text.upper() in RESERVED
 
 
 _GRAMMAR_RESERVED: Final = """
     ALL ALTER AND AS ASC BEGIN BETWEEN BOOL BOOLEAN BY CASE CHAR CHECK COLLATE COLUMN COMMIT CONSTRAINT CREATE CROSS
-    DEFAULT DEFERRABLE DELETE DESC DISTINCT DOUBLE DROP EACH ELSE END ESCAPE EXCEPT EXISTS EXPLAIN FALSE FOR FOREIGN
+    DEFAULT DELETE DESC DISTINCT DOUBLE DROP EACH ELSE END ESCAPE EXCEPT EXISTS EXPLAIN FALSE FOR FOREIGN
     FROM FULL GROUP HAVING IF IMMEDIATE IN INDEX INNER INSERT INT INTEGER INTERSECT INTO IS JOIN LEADING BOTH TRAILING
     LEFT LIKE MATCH NATURAL NOT NULL NUMBER OF ON OR ORDER OUTER PARTIAL PRAGMA PRIMARY RECURSIVE REFERENCES RELEASE
     RENAME REPLACE RIGHT ROLLBACK ROW SAVEPOINT SCALAR SELECT SET SIMPLE START STRING TABLE TEXT THEN TO TRANSACTION
@@ -51,8 +54,8 @@ _UNUSED_RESERVED: Final = """
 _NAME_RESERVED: Final = ("BINARY", "CHARACTER", "SMALLINT")
 """Reserved words that raise a special error only in the definition of a name or as the name of a table."""
 _FREE: Final = """
-    ABORT ACTION ADD AFTER AUTOINCREMENT BEFORE CASCADE CAST CONFLICT DEFERRED DISABLE ENABLE ENGINE FAIL IGNORE INDEXED
-    INITIALLY INSTEAD KEY LIMIT NO OFFSET PLAN QUERY RAISE REGEXP RESTRICT SESSION
+    ABORT ACTION ADD AFTER AUTOINCREMENT BEFORE CASCADE CAST CONFLICT DEFERRABLE DEFERRED DISABLE ENABLE ENGINE FAIL
+    IGNORE INDEXED INITIALLY INSTEAD KEY LIMIT NO OFFSET PLAN QUERY RAISE REGEXP RESTRICT SESSION
 """.split()
 RESERVED: Final = frozenset((*_GRAMMAR_RESERVED, *_UNUSED_RESERVED, *_NAME_RESERVED))
 KEYWORDS: Final = frozenset((*_GRAMMAR_RESERVED, *_UNUSED_RESERVED, *_FREE))
@@ -60,22 +63,18 @@ USED_KEYWORDS: Final = frozenset((*_GRAMMAR_RESERVED, *_FREE))
 """Keywords of statements that are not reserved."""
 FALLBACK: Final = frozenset(
     """
-    ABORT ACTION ADD AFTER AUTOINCREMENT BEFORE CASCADE CONFLICT DEFERRED END ENGINE FAIL IGNORE INITIALLY INSTEAD NO
+    ABORT ACTION ADD AFTER BEFORE CASCADE CONFLICT DEFERRED END ENGINE FAIL IGNORE INITIALLY INSTEAD NO
     MATCH PLAN QUERY KEY OFFSET RAISE RELEASE REPLACE RESTRICT RENAME IF ENABLE DISABLE
 """.split()
 )
 """Keywords that are names wherever they cannot be keywords. INDEXED is such a keyword, too, with additional rules."""
-_SYNONYMS: Final[dict[str, str]] = {}
-_KINDS: Final = {"BOOL": "BOOLEAN", "UNKNOWN": "NULL", "REGEXP": "LIKE", "==": "=", "<>": "!="}
-_JOIN_WORDS: Final = frozenset(("CROSS", "INNER", "LEFT", "NATURAL", "OUTER", "RIGHT"))
-for _word in _JOIN_WORDS:
-    _KINDS[_word] = "JOIN_KW"
-    _SYNONYMS["JOIN_KW"] = "JOIN"
-_SYNONYMS["BOOLEAN"] = _SYNONYMS["NULL"] = _SYNONYMS["LIKE"] = ""
+_KINDS = {"BOOL": "BOOLEAN", "UNKNOWN": "NULL", "REGEXP": "LIKE", "==": "=", "<>": "!="}
+_KINDS |= dict.fromkeys(("CROSS", "INNER", "LEFT", "NATURAL", "OUTER", "RIGHT"), "JOIN_KW")
 
 _TOKEN: Final = re.compile(
     r"""
-    (?P<space>[ \t\f\r\v\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+ | /\*.*?(?:\*/|\Z))
+    (?P<space>[ \t\f\r\v\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]
+              [ \t\n\f\r\v\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]* | /\*(?=.).*?(?:\*/|\Z))
   | (?P<feed>\n | --[^\n]*\n)
   | (?P<comment>--[^\n]*\Z)
   | (?P<blob>[xX]'[^']*(?:'|\Z))
@@ -110,7 +109,8 @@ def tokenize(text: str) -> list[Token]:
     nul = text.find("\0")
     if nul >= 0:
         text = text[:nul]
-    size, match = len(text), _TOKEN.match
+    word = ""
+    size, match, length = len(text), _TOKEN.match, len if text.isascii() else _byte_count
     while at < size:
         found = match(text, at)
         if found is None:
@@ -136,10 +136,17 @@ def tokenize(text: str) -> list[Token]:
             tokens.append(Token(kind, word, line, position, at, end))
             if kind == "ILLEGAL":
                 return tokens
-        position += end - at
+        position += length(text[at:end])
         at = end
-    tokens.append(Token("#end", "", line, position, size, size))
+    if tokens and tokens[-1].kind != ";":
+        tokens.append(Token(";", word, line, position, size, size))
+        position += length(word)
+    tokens.append(Token("#end", word if tokens else "", line, position, size, size))
     return tokens
+
+
+def _byte_count(text: str) -> int:
+    return len(text.encode("utf-8", "surrogateescape"))
 
 
 def _illegal(text: str, at: int) -> str:

@@ -103,3 +103,57 @@ def test_a_negative_fraction_in_a_column_of_integers(start: Start) -> None:
     db.sql("create table t (id int primary key, a int)")
     db.sql("insert into t values (1, -0.5), (2, -1.5)")
     assert db.sql("select * from t") == [[1, -32], [2, -1]]
+
+
+def test_texts_that_are_not_utf8(db: Session) -> None:
+    """They can be constants; a pattern of LIKE is refused at such a byte only if the text matches so far."""
+    assert db.value("select '\udcff'") == "\udcff"
+    assert db.value("select '\udcff' || 'a'") == "\udcffa"
+    assert db.value("select '\udcff' = '\udcfe'") is False
+    assert db.value("select 'b' like 'a\udcff'") is False
+    assert db.error("select 'ab' like 'a\udcff'")[1].endswith("LIKE pattern can only contain UTF-8 characters")
+
+
+def test_the_name_of_a_parameter_may_begin_with_a_hash(db: Session) -> None:
+    assert db.value("select #a", {"#a": 5}) == 5
+    assert db.error("select #1") == ("SQL_SYNTAX_NEAR_TOKEN", "Syntax error at line 1 near '#1'")
+
+
+def test_create_index_if_not_exists_without_its_table(db: Session) -> None:
+    assert db.sql("create index if not exists i on nope (a)") == 0
+
+
+def test_queries_in_limit_leave_the_names_of_columns(db: Session) -> None:
+    assert db.names("select 1, 2 limit (select 1)") == ["COLUMN_1", "COLUMN_2"]
+
+
+def test_foreign_keys_compare_by_the_collation_of_their_column(db: Session) -> None:
+    db.sql('create table p (id int primary key, s text collate "unicode_ci" unique)')
+    db.sql('create table c (id int primary key, s text collate "unicode_ci" references p (s) on delete cascade)')
+    db.sql("insert into p values (1, 'Abc'), (2, 'b')")
+    db.sql("insert into c values (1, 'aBC'), (2, 'B')")
+    db.sql("delete from p where id = 1")
+    assert db.sql("select * from c") == [[2, "B"]]
+
+
+def test_update_or_ignore_leaves_rows_whose_new_key_is_there(db: Session) -> None:
+    """As in Tarantool, the key of the row itself counts, and so does nil."""
+    db.sql("create table t (id int primary key, n int unique, k int)")
+    db.sql("insert into t values (1, 1, 1), (2, 2, 2), (3, null, 3)")
+    assert db.sql("update or ignore t set n = 9 where id > 1") == 1
+    assert db.sql("update or ignore t set n = n, k = 0") == 0
+    assert db.sql("select * from t") == [[1, 1, 1], [2, 9, 2], [3, None, 3]]
+
+
+def test_sorted_parts_of_a_compound_query_need_texts_for_a_collation(db: Session) -> None:
+    db.sql('create table t (id int primary key, s text collate "unicode_ci")')
+    text = "COLLATE clause can't be used with non-string arguments"
+    assert db.error("select s from t union select id from t order by 1") == ("SQL_PARSER_GENERIC", text)
+    assert db.sql("select s from t union select id from t") == []
+    assert db.sql('select s from t union select id from t order by 1 collate "unicode"') == []
+    assert db.sql("select s, id from t union all select id, id from t order by 2") == []
+
+
+def test_a_view_gets_no_unique_constraint(db: Session) -> None:
+    db.sql("create view v as select 1 as a")
+    assert db.error("alter table v add constraint u unique (a)")[1].endswith("views can not be indexed")

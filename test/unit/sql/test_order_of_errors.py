@@ -102,6 +102,29 @@ def test_first_unknown_name(table: Session, query: str, name: str) -> None:
             "Syntax error at line 1 at or near position 81: the NOT INDEXED BY clause is not allowed on UPDATE or"
             " DELETE statements within triggers",
         ),
+        ("select (1, nope)", "SQL_CANT_RESOLVE_FIELD", "Can\u2019t resolve field 'NOPE'"),
+        (
+            "select 1 = (nope, 2)",
+            "SQL_COLUMN_COUNT",
+            "Unequal number of entries in row expression: left side has 1, but right side - 2",
+        ),
+        (
+            "select a from t having count(nope) > 0",
+            "SQL_EXECUTE",
+            "Failed to execute SQL statement: HAVING argument must appear in the GROUP BY clause or be used in an"
+            " aggregate function",
+        ),
+        (
+            "create table x (a int, b int, primary key (a autoincrement, b autoincrement))",
+            "SQL_SYNTAX_WITH_POS",
+            "Syntax error at line 1 at or near position 76: table must feature at most one AUTOINCREMENT field",
+        ),
+        (
+            "create table x (a int primary key check (? > 0))",
+            "CREATE_CK_CONSTRAINT",
+            "Failed to create check constraint 'ck_unnamed_X_1': At line 1 at or near position 3: bindings are not"
+            " allowed in DDL",
+        ),
     ],
 )
 def test_errors_before_others(table: Session, text: str, code: str, message: str) -> None:
@@ -131,3 +154,39 @@ def test_rows_before_one_that_fails(table: Session) -> None:
     table.sql("create table c (a int primary key, t int references t)")
     table.error("insert or fail into c values (1, 1), (2, 9)")
     assert table.sql("select a from c") == []
+
+
+@pytest.mark.parametrize(
+    ("event", "step", "statement", "message"),
+    [
+        ("insert", "insert into nope values (1)", "insert into t values (9, 9)", "Space 'NOPE' does not exist"),
+        ("update", "update t set n = nope", "update t set n = 1 where false", "resolve field 'NOPE'"),
+        ("delete", "select new.a", "delete from t where false", "Field 'A' was not found in space 'NEW' format"),
+        (
+            "delete",
+            "delete from t where old.x = 1",
+            "replace into t values (9, 9)",
+            "Field 'X' was not found in space 'OLD'",
+        ),
+    ],
+)
+def test_steps_of_triggers_are_checked_though_no_row_fires_them(
+    start: Start, event: str, step: str, statement: str, message: str
+) -> None:
+    db = start()
+    db.sql("create table t (a int primary key, n int)")
+    db.sql(f"create trigger x after {event} on t for each row when false begin {step}; end")
+    assert message in db.error(statement)[1]
+    db.sql("drop trigger x")
+    db.sql(f"create trigger x after {event} on t for each row begin select 1; end")
+    db.sql(statement)
+
+
+def test_triggers_that_fire_each_other_are_checked_once(start: Start) -> None:
+    db = start()
+    db.sql("create table t (a int primary key)")
+    db.sql("create table u (a int primary key)")
+    db.sql("create trigger x after delete on t for each row begin delete from u; end")
+    db.sql("create trigger y after delete on u for each row begin delete from t; delete from nope; end")
+    for _ in range(2):
+        assert db.error("delete from t where false") == ("NO_SUCH_SPACE", "Space 'NOPE' does not exist")

@@ -42,10 +42,14 @@ def test_indexes_of_a_table(tables: Session) -> None:
 
 
 def test_foreign_keys_of_a_table(tables: Session) -> None:
-    """The newest foreign key comes first, and the two action columns are swapped, as in Tarantool."""
+    """The foreign keys of CREATE TABLE come in their order, after one that ALTER TABLE adds. The two action columns are
+    swapped, as in Tarantool.
+    """
+    tables.sql("alter table u add constraint late foreign key (r) references t")
     assert tables.sql("pragma foreign_key_list(u)") == [
-        [0, 0, "T", "ID", "ID", "no_action", "no_action", "NONE"],
+        [0, 0, "T", "R", "ID", "no_action", "no_action", "NONE"],
         [1, 0, "T", "R", "ID", "cascade", "no_action", "NONE"],
+        [2, 0, "T", "ID", "ID", "no_action", "no_action", "NONE"],
     ]
 
 

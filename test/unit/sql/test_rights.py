@@ -54,3 +54,15 @@ def test_the_rights_on_the_tables_of_a_view_count(db: Session) -> None:
     guest = _guest(db, T=Privilege.R)
     for _ in range(2):
         assert guest.sql("select * from v") == [[1]]
+
+
+def test_or_ignore_hides_any_error_of_the_write(db: Session) -> None:
+    """As in Tarantool, IGNORE hides even a missing right; each updated row counts, though it stays as it was."""
+    guest = _guest(db, T=Privilege.R)
+    assert guest.error("insert into t values (5)")[0] == "ACCESS_DENIED"
+    assert guest.sql("insert or ignore into t values (5)") == 0
+    assert db.sql("select * from t") == [[1]]
+    db.sql("create table k (id int primary key, a int check (a < 5))")
+    db.sql("insert into k values (1, 1), (2, 2)")
+    assert db.sql("update or ignore k set a = 9 where id = 1") == 1
+    assert db.sql("select * from k") == [[1, 1], [2, 2]]

@@ -96,6 +96,24 @@ WRONG = [
     ("create index i on err", "SQL_SYNTAX_NEAR_TOKEN", "err"),
     ("create view v", "SQL_SYNTAX_NEAR_TOKEN", "v"),
     ("create trigger t", "SQL_SYNTAX_NEAR_TOKEN", "t"),
+    ("replace into null (id) values (1)", "SQL_KEYWORD_IS_RESERVED", "14 null"),
+    ("replace into t (id, select) values (1, 2)", "SQL_KEYWORD_IS_RESERVED", "21 select"),
+    ("create view deferrable v as select 1", "SQL_SYNTAX_NEAR_TOKEN", "deferrable"),
+    ("select autoincrement from t", "SQL_SYNTAX_NEAR_TOKEN", "autoincrement"),
+    ("select char ", "SQL_SYNTAX_NEAR_TOKEN", " "),
+    ("select raise case", "SQL_KEYWORD_IS_RESERVED", "14 case"),
+    ("select 1 = 1 = by", "SQL_KEYWORD_IS_RESERVED", "16 by"),
+    ("select case when 1 then 2 else 3 end from select", "SQL_KEYWORD_IS_RESERVED", "43 select"),
+    ("alter table t enable check check", "SQL_KEYWORD_IS_RESERVED", "28 check"),
+    ("; [", "SQL_UNKNOWN_TOKEN", "3 ["),
+    ("select 'ä' else", "SQL_KEYWORD_IS_RESERVED", "13 else"),
+    ("select 1 + /* c */ ", "SQL_SYNTAX_NEAR_TOKEN", " "),
+    ("select 1 + -- c", "SQL_SYNTAX_NEAR_TOKEN", "-- c"),
+    (
+        "create trigger a after insert on t for each row begin select 1 end",
+        "SQL_KEYWORD_IS_RESERVED",
+        "70 end",
+    ),
 ]
 """The text, the code, and the part of the message with the place; all are from Tarantool 2.8.1."""
 
@@ -125,6 +143,8 @@ def test_a_wrong_text_is_reported_where_it_is_wrong(text: str, code: str, place:
 def test_lines_are_counted() -> None:
     with pytest.raises(BoxError, match="Syntax error at line 3 near 'foo'"):
         parse_statement("insert into t\nvalues (1,\n2 foo)")
+    with pytest.raises(BoxError, match="Syntax error at line 1 near 'foo'"):
+        parse_statement("insert into t \nvalues (1,\r\n2 foo)")  # spaces before a line feed swallow it
 
 
 def test_what_is_deep_is_refused() -> None:
