@@ -30,7 +30,6 @@ from box.index.rtree_columns import Box
 from box.index.rtree_conditions import CONDITIONS, Selection
 from box.index.rtree_geometry import MAX_DIMENSION, geometry_of, read_rectangle
 from box.index.rtree_pages import PagedIndex, Pages
-from box.index.rtree_search import NeighborCursor, SpatialCursor
 
 DEFAULT_DIMENSION: Final = 2
 DEFAULT_DISTANCE: Final = "euclid"
@@ -65,14 +64,14 @@ class RtreeIndex(PagedIndex):
         self.place_cost = _COST + _COST_OF_DIMENSION * self.dimension
         part = definition.parts[0]
         self._field, self._path = part.fieldno, part.steps
-        self._extract_primary, self._make_key = primary.extract, self.geometry.key
+        self._extract_primary = primary.extract
         self.key_of = self._key_of
 
     def _key_of(self, fields: list[Any]) -> SortKey:
         value = fields[self._field]
         if self._path:
             value = follow(value, self._path)
-        return self._make_key(self._extract_primary(fields), value)
+        return self.geometry.key(self._extract_primary(fields), value)
 
     # --- changes ---
 
@@ -177,6 +176,9 @@ class RtreeIndex(PagedIndex):
     def _cursor(self, kind: IteratorType, box: Box | None) -> Cursor:
         if box is None or kind is IteratorType.ALL:
             return ForwardCursor(self, EVERYTHING)
+        # Imported at the first search, because the first index of a process takes long enough to make.
+        from box.index.rtree_search import NeighborCursor, SpatialCursor
+
         if kind is IteratorType.NEIGHBOR:
             return NeighborCursor(self, box)
         return SpatialCursor(self, self._selection(kind), box)
