@@ -27,7 +27,7 @@ from box.index.iterator_type import IteratorType
 from box.index.layered import GONE
 from box.index.ordered import EVERYTHING, ForwardCursor
 from box.index.rtree_columns import Box
-from box.index.rtree_conditions import CONDITIONS, Selection
+from box.index.rtree_conditions import CONDITIONS, Selection, without_nan
 from box.index.rtree_geometry import MAX_DIMENSION, geometry_of, read_rectangle
 from box.index.rtree_pages import PagedIndex, Pages
 
@@ -139,7 +139,7 @@ class RtreeIndex(PagedIndex):
         found = read_rectangle(numbers, self.dimension, "Key")
         if kind not in _KINDS:
             raise self.unsupported_feature("requested iterator type")
-        return found
+        return without_nan(kind, found)
 
     def _numbers(self, kind: IteratorType, values: list[Any]) -> list[Any] | None:
         """Return the numbers of a user's key, or None without one; a number may still be one that no coordinate can

@@ -18,14 +18,14 @@ import struct
 from array import array
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
-from math import inf
+from math import inf, isnan
 from typing import Any, Final, cast
 
 from box.data.keydef import SortKey
 from box.data.types import compiled_source, type_name_of
 from box.errors import ErrorCode, client_error
 from box.index.iterator_type import IteratorType
-from box.index.rtree_columns import RECTANGLE, Box, formats, listed, names_of, tuple_of, unpacked_key
+from box.index.rtree_columns import RECTANGLE, Box, are_finite, formats, listed, names_of, tuple_of, unpacked_key
 from box.index.rtree_conditions import CONDITIONS, Selection, selection_of
 from box.index.rtree_distances import Distances, distances_of
 
@@ -48,7 +48,8 @@ def read_rectangle(values: list[Any], dimension: int, what: str) -> Box:
     numbers = [read_number(value, place) for place, value in enumerate(values)]
     if count == dimension:
         return tuple(numbers * 2)
-    pairs = [(b, a) if a > b else (a, b) for a, b in zip(numbers[:dimension], numbers[dimension:], strict=True)]
+    # As in Tarantool, NaN changes places with the other corner.
+    pairs = [(a, b) if a <= b else (b, a) for a, b in zip(numbers[:dimension], numbers[dimension:], strict=True)]
     return (*[a for a, _ in pairs], *[b for _, b in pairs])
 
 
@@ -76,6 +77,7 @@ class Geometry:
         self.empty: Box = (inf,) * dimension + (-inf,) * dimension
         """The box that contains nothing; it is where the union of boxes begins."""
         self._names: dict[str, Any] = {"read_rectangle": read_rectangle, "read_number": read_number}
+        self._names |= {"INF": inf, "MINUS_INF": -inf}
         self._names |= formats(dimension)
         self._selections: dict[IteratorType, Selection] = {}
 
@@ -113,7 +115,7 @@ class Geometry:
     @cached_property
     def extend(self) -> Callable[[Box, SortKey], Box]:
         """The function that returns the smallest box around a box and a key's rectangle; the same object if it contains
-        the rectangle already.
+        the rectangle already. If a corner is NaN, both may be anywhere.
         """
         return cast("Callable[[Box, SortKey], Box]", self._of_boxes["extend"])
 
@@ -145,13 +147,15 @@ class Geometry:
     @cached_property
     def usual_box(self) -> Callable[[Sequence[Any]], Box | None]:
         """The function that returns what `read_rectangle` does for a list of usual numbers with its corners in order,
-        else None.
+        else None. NaN is not usual.
         """
         names = self._compiled(_source_of_usual_box(self.dimension))
         return cast("Callable[[Sequence[Any]], Box | None]", names["usual_box"])
 
     def columns(self, keys: list[SortKey]) -> list[array[float]]:
-        """Return the coordinates of some keys as columns: only those of one corner if all keys are points."""
+        """Return the coordinates of some keys as columns: only those of one corner if all keys are points and all
+        coordinates are finite.
+        """
         width, size = self.dimension, 8 * self.dimension
         joined = b"".join([key[RECTANGLE] for key in keys])
         if len(joined) != size * len(keys):
@@ -161,11 +165,19 @@ class Geometry:
                     [key[RECTANGLE] if len(key[RECTANGLE]) > size else key[RECTANGLE] * 2 for key in keys]
                 )
         numbers = array("d", joined)
-        return [numbers[place::width] for place in range(width)]
+        columns = [numbers[place::width] for place in range(width)]
+        return columns if width > self.dimension or are_finite(columns) else columns * 2
 
     def box_of(self, columns: Sequence[array[float]]) -> Box:
-        """Return the bounding box of columns, which must not be empty."""
-        return (*map(min, columns[: self.dimension]), *map(max, columns[-self.dimension :]))
+        """Return the bounding box of columns, which must not be empty. If a corner is NaN, both may be anywhere."""
+        lower, upper = columns[: self.dimension], columns[-self.dimension :]
+        if are_finite(columns):
+            return (*map(min, lower), *map(max, upper))
+        are_numbers = [not any(map(isnan, (*low, *high))) for low, high in zip(lower, upper, strict=True)]
+        return (
+            *[min(column) if are else -inf for column, are in zip(lower, are_numbers, strict=True)],
+            *[max(column) if are else inf for column, are in zip(upper, are_numbers, strict=True)],
+        )
 
     def bound(self, keys: list[SortKey]) -> Box:
         """Return the bounding box of some keys, of which there must be at least one."""
@@ -297,7 +309,7 @@ def _source_of_usual_box(dimension: int) -> str:
 def usual_box(value):
     if len(value) == {dimension}:
         {listed(a)}, = value
-        if {_unusual(a)}:
+        if {_unusual(a)} or {" or ".join(f"{name} != {name}" for name in a)}:
             return None
         return (*map(float, value),) * 2
     if len(value) != {2 * dimension}:
@@ -314,6 +326,9 @@ def _source_of_boxes(dimension: int) -> str:
     a, b, p, q = (names_of(letter, dimension) for letter in "abpq")
     lesser = [f"a{n} if a{n} < p{n} else p{n}" for n in numbers]
     greater = [f"b{n} if b{n} > q{n} else q{n}" for n in numbers]
+    are_numbers = [f"a{n} == a{n} and b{n} == b{n}" for n in numbers]
+    lowest = [f"{term} if {condition} else MINUS_INF" for condition, term in zip(are_numbers, lesser, strict=True)]
+    highest = [f"{term} if {condition} else INF" for condition, term in zip(are_numbers, greater, strict=True)]
     least = [f"min([item[{n}] for item in items])" for n in numbers]
     greatest = [f"max([item[{dimension + n}] for item in items])" for n in numbers]
     unpacked = unpacked_key(dimension)
@@ -323,7 +338,7 @@ def extend(box, key):
 {unpacked}
     if {" and ".join(f"p{n} <= a{n} and b{n} <= q{n}" for n in numbers)}:
         return box
-    return {tuple_of(lesser + greater)}
+    return {tuple_of(lowest + highest)}
 
 def is_on_edge(box, key):
     {listed(p + q)}, = box
