@@ -15,6 +15,7 @@ Source: `memtx_rtree.c` of the 2.8 line.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from itertools import islice
 from typing import Any, Final
 
@@ -176,12 +177,18 @@ class RtreeIndex(PagedIndex):
     def _cursor(self, kind: IteratorType, box: Box | None) -> Cursor:
         if box is None or kind is IteratorType.ALL:
             return ForwardCursor(self, EVERYTHING)
-        # Imported at the first search, because the first index of a process takes long enough to make.
+        if kind is IteratorType.NEIGHBOR:
+            return self._cursors[0](self, box)
+        return self._cursors[1](self, self._selection(kind), box)
+
+    @cached_property
+    def _cursors(self) -> tuple[Callable[..., Cursor], Callable[..., Cursor]]:
+        """The cursors of NEIGHBOR and of other searches, imported at the first one: the first index of a process takes
+        long enough to make.
+        """
         from box.index.rtree_search import NeighborCursor, SpatialCursor
 
-        if kind is IteratorType.NEIGHBOR:
-            return NeighborCursor(self, box)
-        return SpatialCursor(self, self._selection(kind), box)
+        return NeighborCursor, SpatialCursor
 
     def select(self, iterator: int, values: list[Any], offset: int, limit: int) -> list[Entry]:
         kind = self.iterator_type(iterator)
