@@ -145,6 +145,11 @@ class Index(ABC):
         key = self.key_of(fields)
         return () if key is None else (key,)
 
+    def prepare(self, tuples: list[bytes]) -> None:  # noqa: B027 - most kinds need no preparation
+        """Prepare for calls of `keys_of` with these tuples, if that is cheaper for all of them together. Raises
+        nothing.
+        """
+
     def stored_keys(self, raw: bytes, fields: list[Any]) -> Sequence[SortKey]:
         """Return the keys of a tuple that is in the index. Raises nothing."""
         return self.keys_of(raw, fields)

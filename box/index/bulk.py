@@ -23,6 +23,8 @@ from box.index.untracked import untracked_list
 
 SLICE: Final = 1024
 """The number of entries that are handled in one turn, which takes one or two milliseconds."""
+PREPARED: Final = 64
+"""The number of tuples for which an index prepares at once."""
 _SAMPLES: Final = 4
 """Sampled keys per bucket. With four, few buckets become more than twice as large as intended."""
 _MOST_BUCKETS: Final = 4096
@@ -50,14 +52,17 @@ class Keyed:
             yield
             return
         effort = 0
-        for raw, fields in zip(tuples, decoded, strict=True):
-            keys = index.keys_of(raw, fields)
-            self.keys += keys
-            self.entries += [raw] * len(keys)
-            effort += index.effort * (len(keys) or 1)
-            if effort >= SLICE:
-                effort = 0
-                yield
+        for start in range(0, len(tuples), PREPARED):
+            part = tuples[start : start + PREPARED]
+            index.prepare(part)
+            for raw, fields in zip(part, decoded[start : start + PREPARED], strict=True):
+                keys = index.keys_of(raw, fields)
+                self.keys += keys
+                self.entries += [raw] * len(keys)
+                effort += index.effort * (len(keys) or 1)
+                if effort >= SLICE:
+                    effort = 0
+                    yield
         yield
 
     def add(self, keys: list[SortKey], entries: list[Entry]) -> None:

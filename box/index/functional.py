@@ -27,6 +27,10 @@ _KEPT_RESULTS: Final = 64
 """The tuples whose keys are kept: one change asks several times for the keys of the old and of the new tuple."""
 
 
+_MOST_PREPARED: Final = 1 << 17
+"""The bytes of tuples up to which one call of Lua for all of them is cheaper than a call for each."""
+
+
 class KeyFunction(Protocol):
     """The function of a functional index."""
 
@@ -35,12 +39,17 @@ class KeyFunction(Protocol):
     def __call__(self, raw: bytes) -> list[Any] | BoxError:
         """Return the values for a tuple, or the error if they cannot be in a tuple. Raises BoxError."""
 
+    def many(self, tuples: list[bytes]) -> list[list[Any]]:
+        """Return the values for tuples up to the first one for which the function fails, or up to any other. Raises
+        nothing.
+        """
+
 
 class FunctionalTreeIndex(TreeIndex):
     """An ordered index by the results of a function."""
 
     has_many_keys = True
-    effort = 8
+    effort = 4
 
     def __init__(
         self,
@@ -58,6 +67,8 @@ class FunctionalTreeIndex(TreeIndex):
         self._primary_of = None if is_exact or primary is None else primary.extract
         self._is_bare_primary = primary is not None and len(primary) == 1
         self._results: dict[bytes, list[SortKey]] = {}
+        self._values: dict[bytes, list[Any]] = {}
+        """The values of tuples whose keys will be asked for next."""
         self._pack = parts_packer(self.cmp_def) if self._is_packed else None
 
     def _read_from(self, tree: Any) -> None:
@@ -111,6 +122,10 @@ class FunctionalTreeIndex(TreeIndex):
         self._results[raw] = keys
         return keys
 
+    def prepare(self, tuples: list[bytes]) -> None:
+        is_small = sum(map(len, tuples)) <= _MOST_PREPARED
+        self._values = dict(zip(tuples, self._function.many(tuples), strict=False)) if is_small else {}
+
     def stored_keys(self, raw: bytes, fields: list[Any]) -> Sequence[SortKey]:
         try:
             return self.keys_of(raw, fields)
@@ -123,8 +138,9 @@ class FunctionalTreeIndex(TreeIndex):
         Raises:
             ClientError: FUNC_INDEX_FUNC or FUNC_INDEX_FORMAT.
         """
+        known = self._values.pop(raw, None) if self._values else None
         try:
-            values = self._function(raw)
+            values = self._function(raw) if known is None else known
         except BoxError as error:
             raise self._failure("can't evaluate function", error) from None
         if isinstance(values, BoxError):

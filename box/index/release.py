@@ -16,10 +16,6 @@ from box.index.ordered import OrderedIndex, children
 
 LEAVES_A_TURN: Final = 32
 """The number of leaves that are emptied in one turn: one or two thousand entries, a few tenths of a millisecond."""
-
-
-PAGES_A_LEAF: Final = 8
-"""An R-tree's list of pages is freed in portions; this many of its pages count as one leaf."""
 _PAUSE: Final = 0.01
 """The pause between two checks whether views have been closed, in seconds."""
 
@@ -93,14 +89,15 @@ class Releaser:
 
 
 def _taken_apart(tree: Any) -> Iterator[Any]:
-    """Yield the leaves of a tree from the last to the first, detached from the nodes above. A list is yielded in parts.
+    """Yield the leaves of a tree from the last to the first, detached from the nodes above. The pages of an R-tree are
+    a list; each counts as one leaf, because it may be the last owner of as many keys.
 
     The caller empties each leaf, which releases the next one; a chain of leaves would otherwise be freed in one call.
     """
     if isinstance(tree, list):
         while tree:
-            part = tree[-PAGES_A_LEAF:]
-            del tree[-PAGES_A_LEAF:]
+            part = tree[-1:]
+            del tree[-1:]
             yield part
         return
     nodes = [tree]

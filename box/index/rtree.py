@@ -15,6 +15,7 @@ Source: `memtx_rtree.c` of the 2.8 line.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from itertools import islice
 from typing import Any, Final
 
@@ -27,10 +28,9 @@ from box.index.iterator_type import IteratorType
 from box.index.layered import GONE
 from box.index.ordered import EVERYTHING, ForwardCursor
 from box.index.rtree_columns import Box
-from box.index.rtree_conditions import CONDITIONS, Selection
+from box.index.rtree_conditions import CONDITIONS, Selection, without_nan
 from box.index.rtree_geometry import MAX_DIMENSION, geometry_of, read_rectangle
 from box.index.rtree_pages import PagedIndex, Pages
-from box.index.rtree_search import NeighborCursor, SpatialCursor
 
 DEFAULT_DIMENSION: Final = 2
 DEFAULT_DISTANCE: Final = "euclid"
@@ -65,14 +65,14 @@ class RtreeIndex(PagedIndex):
         self.place_cost = _COST + _COST_OF_DIMENSION * self.dimension
         part = definition.parts[0]
         self._field, self._path = part.fieldno, part.steps
-        self._extract_primary, self._make_key = primary.extract, self.geometry.key
+        self._extract_primary = primary.extract
         self.key_of = self._key_of
 
     def _key_of(self, fields: list[Any]) -> SortKey:
         value = fields[self._field]
         if self._path:
             value = follow(value, self._path)
-        return self._make_key(self._extract_primary(fields), value)
+        return self.geometry.key(self._extract_primary(fields), value)
 
     # --- changes ---
 
@@ -140,7 +140,7 @@ class RtreeIndex(PagedIndex):
         found = read_rectangle(numbers, self.dimension, "Key")
         if kind not in _KINDS:
             raise self.unsupported_feature("requested iterator type")
-        return found
+        return without_nan(kind, found)
 
     def _numbers(self, kind: IteratorType, values: list[Any]) -> list[Any] | None:
         """Return the numbers of a user's key, or None without one; a number may still be one that no coordinate can
@@ -178,8 +178,17 @@ class RtreeIndex(PagedIndex):
         if box is None or kind is IteratorType.ALL:
             return ForwardCursor(self, EVERYTHING)
         if kind is IteratorType.NEIGHBOR:
-            return NeighborCursor(self, box)
-        return SpatialCursor(self, self._selection(kind), box)
+            return self._cursors[0](self, box)
+        return self._cursors[1](self, self._selection(kind), box)
+
+    @cached_property
+    def _cursors(self) -> tuple[Callable[..., Cursor], Callable[..., Cursor]]:
+        """The cursors of NEIGHBOR and of other searches, imported at the first one: the first index of a process takes
+        long enough to make.
+        """
+        from box.index.rtree_search import NeighborCursor, SpatialCursor
+
+        return NeighborCursor, SpatialCursor
 
     def select(self, iterator: int, values: list[Any], offset: int, limit: int) -> list[Entry]:
         kind = self.iterator_type(iterator)

@@ -37,6 +37,12 @@ class Rectangles(Protocol):
     """True after the first search."""
 
 
+def are_finite(columns: Sequence[array[float]]) -> bool:
+    """Return whether all numbers, and their sum, are finite."""
+    total = sum(map(sum, columns))
+    return total - total == 0
+
+
 def rank(page: Rectangles) -> bool:
     """Sort the columns of a page by the first coordinate, unless this is its first search since it was read: many pages
     change before they are searched twice. Returns whether the columns are sorted.
@@ -44,8 +50,8 @@ def rank(page: Rectangles) -> bool:
     if not page.is_searched:
         page.is_searched = True
         return False
-    first, total = page.columns[0], sum(page.columns[0])
-    if len(first) > _MOST_RANKED or total - total != 0:  # what is not a number has no place in an order
+    first = page.columns[0]
+    if len(first) > _MOST_RANKED or not are_finite(page.columns):  # what is not a number has no place in an order
         return False
     order = sorted(range(len(first)), key=first.__getitem__)
     page.columns = tuple([array("d", map(column.__getitem__, order)) for column in page.columns])

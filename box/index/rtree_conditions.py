@@ -2,11 +2,15 @@
 
 A search with a rectangle `q` selects keys by one condition, and nodes, below which such keys may be, by another. If a
 node's box satisfies a third one, all below it are selected.
+
+A coordinate of a key may be NaN, which violates no comparison but equality, as in Tarantool. So a condition is compiled
+as: none of its comparisons is violated. The boxes of nodes and `q` contain no NaN.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any, Final
 
 from box.data.keydef import SortKey
@@ -21,13 +25,14 @@ CONDITIONS: Final = {
     IteratorType.OVERLAPS: (_OVERLAPS, _OVERLAPS, _WITHIN),
     IteratorType.EQ: (("{a} == {qa}", "{b} == {qb}"), _HOLDS, None),
     IteratorType.GE: (_HOLDS, _HOLDS, None),
-    IteratorType.GT: (("{a} < {qa}", "{b} > {qb}"), ("{a} < {qa}", "{b} > {qb}"), None),
+    IteratorType.GT: (("{a} < {qa}", "{b} > {qb}"), _HOLDS, None),
     IteratorType.LE: (_WITHIN, _OVERLAPS, _WITHIN),
     IteratorType.LT: (("{a} > {qa}", "{b} < {qb}"), _OVERLAPS, ("{a} > {qa}", "{b} < {qb}")),
 }
 """For each iterator, the conditions on: a selected key; a node that may have selected keys below it; a node whose keys
 are all selected (None if there is no such condition).
 """
+_OPPOSITES: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 Selector = Callable[[Any, Box], list[Any]]
 _BISECTIONS: Final = {
     "<": ("high", "bisect_left"),
@@ -180,7 +185,24 @@ def _ranked(of_keys: tuple[str, str], dimension: int, *, are_points: bool) -> tu
 
 
 def _condition(forms: tuple[str, str], lows: list[str], highs: list[str]) -> str:
-    terms = []
+    """Return the source of an expression that is true if no comparison is violated for these names of coordinates."""
+    equalities, violations = [], []
     for number, (low, high) in enumerate(zip(lows, highs, strict=True)):
-        terms += [form.format(a=low, b=high, qa=f"qa{number}", qb=f"qb{number}") for form in forms]
-    return " and ".join(terms)
+        for form in forms:
+            name, operator, other = form.format(a=low, b=high, qa=f"qa{number}", qb=f"qb{number}").split()
+            if operator == "==":
+                equalities.append(f"{name} == {other}")
+            else:
+                violations.append(f"{name} {_OPPOSITES[operator]} {other}")
+    return " and ".join(equalities) or f"not ({' or '.join(violations)})"
+
+
+def without_nan(kind: IteratorType, box: Box) -> Box:
+    """Return a rectangle to search with that selects what the given one does. A corner that is NaN excludes nothing:
+    such a rectangle contains everything, or nothing where a key has to contain it. No key equals it.
+    """
+    half = len(box) // 2
+    low, high = (inf, -inf) if kind in (IteratorType.GE, IteratorType.GT) else (-inf, inf)
+    lower = [low if number != number else number for number in box[:half]]
+    upper = [high if number != number else number for number in box[half:]]
+    return box if kind in (IteratorType.EQ, IteratorType.NEIGHBOR) else (*lower, *upper)

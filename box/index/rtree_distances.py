@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf, pi, prod
-from operator import sub
 from typing import Any, Final
 
 from box.data.keydef import SortKey
@@ -13,17 +11,6 @@ from box.index.rtree_columns import Box, Rectangles, formats, listed, names_of, 
 
 _ROUNDED_UP: Final = 1 + 2**-48
 """A factor that is greater than the rounding error of a calculated distance."""
-_SHARES: Final = {
-    (1, "euclid"): 1.0,
-    (2, "euclid"): pi / 4,
-    (3, "euclid"): pi / 6,
-    (1, "manhattan"): 1.0,
-    (2, "manhattan"): 1 / 2,
-    (3, "manhattan"): 1 / 6,
-}
-"""The part of a cube that is as near to its middle as its sides are, by dimension and distance. With more dimensions it
-is too small to be of use.
-"""
 
 
 class Distances:
@@ -31,7 +18,7 @@ class Distances:
     are squared.
     """
 
-    __slots__ = ("box_within", "guess", "near", "of_boxes", "of_key", "of_page", "of_rows")
+    __slots__ = ("box_within", "near", "of_boxes", "of_key", "of_page", "of_rows")
 
     near: Callable[[Rectangles, float, Box, Box], list[tuple[float, int]]]
     """Returns (distance, index in the page) for the keys of a page that are not farther than a distance. The third
@@ -39,11 +26,6 @@ class Distances:
     """
     box_within: Callable[[float, Box], Box]
     """Returns a box that contains everything up to a distance, which must not be tiny."""
-
-    guess: Callable[[Box, int, int], float]
-    """Returns a distance up to which a number of keys should be, from a page's box and its number of keys. Returns 0 if
-    there is nothing to tell it. Two guesses out of three are far enough, as boxes have corners without keys.
-    """
     of_boxes: Callable[[list[Box], Box], list[float]]
     """Returns the distances of the nearest points of some boxes."""
     of_key: Callable[[SortKey, Box], float]
@@ -105,25 +87,10 @@ def of_key(key, point):
     names = formats(dimension) | searching()
     exec(compiled_source(source), names)
     made = Distances()
-    made.guess = _guess(dimension, distance)
     made.of_boxes, made.of_key = names["of_boxes"], names["of_key"]
     made.of_page, made.of_rows = names["of_page"], names["of_rows"]
     made.near, made.box_within = names["near"], names["box_within"]
     return made
-
-
-def _guess(dimension: int, distance: str) -> Callable[[Box, int, int], float]:
-    """Return the `guess` of `Distances`."""
-    share, root = _SHARES.get((dimension, distance), 0.0), 1 / dimension
-
-    def guess(box: Box, count: int, limit: int) -> float:
-        volume = share and prod(map(sub, box[dimension:], box[:dimension]))
-        if not (0 < volume < inf and count > 0):
-            return 0.0
-        radius: float = (volume * limit / (count * share)) ** root / 2
-        return radius * radius if distance == "euclid" else radius
-
-    return guess
 
 
 def _distance(dimension: int, distance: str) -> str:

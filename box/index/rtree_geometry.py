@@ -18,14 +18,14 @@ import struct
 from array import array
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
-from math import inf
-from typing import Any, Final
+from math import inf, isnan
+from typing import Any, Final, cast
 
 from box.data.keydef import SortKey
 from box.data.types import compiled_source, type_name_of
 from box.errors import ErrorCode, client_error
 from box.index.iterator_type import IteratorType
-from box.index.rtree_columns import RECTANGLE, Box, formats, listed, names_of, tuple_of, unpacked_key
+from box.index.rtree_columns import RECTANGLE, Box, are_finite, formats, listed, names_of, tuple_of, unpacked_key
 from box.index.rtree_conditions import CONDITIONS, Selection, selection_of
 from box.index.rtree_distances import Distances, distances_of
 
@@ -48,7 +48,8 @@ def read_rectangle(values: list[Any], dimension: int, what: str) -> Box:
     numbers = [read_number(value, place) for place, value in enumerate(values)]
     if count == dimension:
         return tuple(numbers * 2)
-    pairs = [(b, a) if a > b else (a, b) for a, b in zip(numbers[:dimension], numbers[dimension:], strict=True)]
+    # As in Tarantool, NaN changes places with the other corner.
+    pairs = [(a, b) if a <= b else (b, a) for a, b in zip(numbers[:dimension], numbers[dimension:], strict=True)]
     return (*[a for a, _ in pairs], *[b for _, b in pairs])
 
 
@@ -75,39 +76,86 @@ class Geometry:
         self._distance = distance
         self.empty: Box = (inf,) * dimension + (-inf,) * dimension
         """The box that contains nothing; it is where the union of boxes begins."""
-        width, words = _words(dimension)
-        letter, size = ("B", 1) if width == 8 else ("H", 2)
-        names: dict[str, Any] = {
-            "read_rectangle": read_rectangle,
-            "read_number": read_number,
-            "take": struct.Struct("<" + ("x" * (8 - size * words) + letter * words) * dimension).unpack,
-        } | formats(dimension)
-        names["table"] = _LateTable(names, dimension, width)
-        exec(compiled_source(_code_source(dimension, width, words) + _source(dimension, width, words)), names)
-        self.key: Callable[[SortKey, list[Any]], SortKey] = names["key"]
-        """Makes the key of a tuple from its primary key and its indexed value. Raises the errors of `read_rectangle`.
-        """
-        self.extend: Callable[[Box, SortKey], Box] = names["extend"]
-        """Returns the smallest box around a box and a key's rectangle; the same object if it contains the rectangle
-        already.
-        """
-        self.is_on_edge: Callable[[Box, SortKey], bool] = names["is_on_edge"]
-        """Returns whether the box may shrink when the key is removed."""
-        self.unite: Callable[[list[Any]], Box] = names["unite"]
-        """Returns the smallest box around some rows, of which there must be at least one."""
-        self.unite_two: Callable[[Box, Box], Box] = names["unite_two"]
-        """Returns the smallest box around two boxes."""
-        self.equal: Callable[[Sequence[Any]], tuple[int, bytes] | None] = names["equal"]
-        """Returns the code and the rectangle that keys of this point have, or None: the list is no usual point, or
-        keys with equal rectangles may have different codes.
-        """
-        self.usual_box: Callable[[Sequence[Any]], Box | None] = names["usual_box"]
-        """Returns what `read_rectangle` does for a list of usual numbers with its corners in order, else None."""
-        self._code: Callable[[bytes], int] = names["code"]
+        self._names: dict[str, Any] = {"read_rectangle": read_rectangle, "read_number": read_number}
+        self._names |= {"INF": inf, "MINUS_INF": -inf}
+        self._names |= formats(dimension)
         self._selections: dict[IteratorType, Selection] = {}
 
+    def _compiled(self, source: str) -> dict[str, Any]:
+        exec(compiled_source(source), self._names)
+        return self._names
+
+    # Each group of functions is compiled at its first use, so that they do not take one turn all together: with 20
+    # dimensions that is ten milliseconds.
+
+    @cached_property
+    def _of_keys(self) -> dict[str, Any]:
+        width, words = _words(self.dimension)
+        letter, size = ("B", 1) if width == 8 else ("H", 2)
+        layout = ("x" * (8 - size * words) + letter * words) * self.dimension
+        self._names["take"] = struct.Struct("<" + layout).unpack
+        self._names["table"] = _LateTable(self._names, self.dimension, width)
+        return self._compiled(_source_of_keys(self.dimension, width, words))
+
+    @cached_property
+    def _of_boxes(self) -> dict[str, Any]:
+        return self._compiled(_source_of_boxes(self.dimension))
+
+    @cached_property
+    def key(self) -> Callable[[SortKey, list[Any]], SortKey]:
+        """The function that makes the key of a tuple from its primary key and its indexed value. Raises the errors of
+        `read_rectangle`.
+        """
+        return cast("Callable[[SortKey, list[Any]], SortKey]", self._of_keys["key"])
+
+    @cached_property
+    def _code(self) -> Callable[[bytes], int]:
+        return cast("Callable[[bytes], int]", self._of_keys["code"])
+
+    @cached_property
+    def extend(self) -> Callable[[Box, SortKey], Box]:
+        """The function that returns the smallest box around a box and a key's rectangle; the same object if it contains
+        the rectangle already. If a corner is NaN, both may be anywhere.
+        """
+        return cast("Callable[[Box, SortKey], Box]", self._of_boxes["extend"])
+
+    @cached_property
+    def is_on_edge(self) -> Callable[[Box, SortKey], bool]:
+        """The function that tells whether the box may shrink when the key is removed."""
+        return cast("Callable[[Box, SortKey], bool]", self._of_boxes["is_on_edge"])
+
+    @cached_property
+    def unite(self) -> Callable[[list[Any]], Box]:
+        """The function that returns the smallest box around some rows, of which there must be at least one."""
+        return cast("Callable[[list[Any]], Box]", self._of_boxes["unite"])
+
+    @cached_property
+    def unite_two(self) -> Callable[[Box, Box], Box]:
+        """The function that returns the smallest box around two boxes."""
+        return cast("Callable[[Box, Box], Box]", self._of_boxes["unite_two"])
+
+    @cached_property
+    def equal(self) -> Callable[[Sequence[Any]], tuple[int, bytes] | None]:
+        """The function that returns the code and the rectangle that keys of this point have, or None: the list is no
+        usual point, or keys with equal rectangles may have different codes.
+        """
+        width, words = _words(self.dimension)
+        assert self._of_keys
+        names = self._compiled(_source_of_equal(self.dimension, width, words))
+        return cast("Callable[[Sequence[Any]], tuple[int, bytes] | None]", names["equal"])
+
+    @cached_property
+    def usual_box(self) -> Callable[[Sequence[Any]], Box | None]:
+        """The function that returns what `read_rectangle` does for a list of usual numbers with its corners in order,
+        else None. NaN is not usual.
+        """
+        names = self._compiled(_source_of_usual_box(self.dimension))
+        return cast("Callable[[Sequence[Any]], Box | None]", names["usual_box"])
+
     def columns(self, keys: list[SortKey]) -> list[array[float]]:
-        """Return the coordinates of some keys as columns: only those of one corner if all keys are points."""
+        """Return the coordinates of some keys as columns: only those of one corner if all keys are points and all
+        coordinates are finite.
+        """
         width, size = self.dimension, 8 * self.dimension
         joined = b"".join([key[RECTANGLE] for key in keys])
         if len(joined) != size * len(keys):
@@ -117,11 +165,19 @@ class Geometry:
                     [key[RECTANGLE] if len(key[RECTANGLE]) > size else key[RECTANGLE] * 2 for key in keys]
                 )
         numbers = array("d", joined)
-        return [numbers[place::width] for place in range(width)]
+        columns = [numbers[place::width] for place in range(width)]
+        return columns if width > self.dimension or are_finite(columns) else columns * 2
 
     def box_of(self, columns: Sequence[array[float]]) -> Box:
-        """Return the bounding box of columns, which must not be empty."""
-        return (*map(min, columns[: self.dimension]), *map(max, columns[-self.dimension :]))
+        """Return the bounding box of columns, which must not be empty. If a corner is NaN, both may be anywhere."""
+        lower, upper = columns[: self.dimension], columns[-self.dimension :]
+        if are_finite(columns):
+            return (*map(min, lower), *map(max, upper))
+        are_numbers = [not any(map(isnan, (*low, *high))) for low, high in zip(lower, upper, strict=True)]
+        return (
+            *[min(column) if are else -inf for column, are in zip(lower, are_numbers, strict=True)],
+            *[max(column) if are else inf for column, are in zip(upper, are_numbers, strict=True)],
+        )
 
     def bound(self, keys: list[SortKey]) -> Box:
         """Return the bounding box of some keys, of which there must be at least one."""
@@ -189,28 +245,29 @@ def _table(dimension: int, width: int) -> list[int]:
     return spread
 
 
-def _source(dimension: int, width: int, words: int) -> str:
-    numbers = range(dimension)
-    a, b, p, q = (names_of(letter, dimension) for letter in "abpq")
-    corners = listed(a + b)
-    lesser = [f"a{n} if a{n} < p{n} else p{n}" for n in numbers]
-    greater = [f"b{n} if b{n} > q{n} else q{n}" for n in numbers]
+def _unusual(names: list[str]) -> str:
+    """Return the source of the condition that one of some variables is no float, nor an integer that a float equals."""
+    return " or ".join(
+        f"(type({name}) is not int or not -{_EXACT} <= {name} <= {_EXACT}) and type({name}) is not float"
+        for name in names
+    )
+
+
+def _source_of_keys(dimension: int, width: int, words: int) -> str:
+    a, b = names_of("a", dimension), names_of("b", dimension)
     checks = [
         f"        if type({name}) is not float and (type({name}) is not int or not -{_EXACT} <= {name} <= {_EXACT}): "
         f"{name} = read_number({name}, {n})"
         for n, name in enumerate(a + b)
     ]
-    unusual = [
-        f"(type({name}) is not int or not -{_EXACT} <= {name} <= {_EXACT}) and type({name}) is not float"
-        for name in a + b
-    ]
-    least = [f"min([item[{n}] for item in items])" for n in numbers]
-    greatest = [f"max([item[{dimension + n}] for item in items])" for n in numbers]
-    middles = listed([f"a{n} + (b{n} - a{n}) * 0.5" for n in numbers])
-    lines = "\n".join
-    unpacked = unpacked_key(dimension)
+    middles = listed([f"a{n} + (b{n} - a{n}) * 0.5" for n in range(dimension)])
     taken, combined = _code_parts(dimension, width, words)
+    lines = "\n".join
     return f"""
+def code(packed):
+    {taken}
+    return {combined}
+
 def key(primary, value):
     if len(value) == {dimension}:
         {listed(a)}, = value
@@ -219,44 +276,69 @@ def key(primary, value):
         {taken}
         return {combined}, primary, packed
     if len(value) == {2 * dimension}:
-        {corners}, = value
+        {listed(a + b)}, = value
 {lines(checks)}
-        if {" and ".join(f"a{n} <= b{n}" for n in numbers)}:
-            return code(pack({middles})), primary, pack_box({corners})
-    {corners}, = read_rectangle(value, {dimension}, "Field")
-    return code(pack({middles})), primary, pack_box({corners})
+        if {" and ".join(f"a{n} <= b{n}" for n in range(dimension))}:
+            return code(pack({middles})), primary, pack_box({listed(a + b)})
+    {listed(a + b)}, = read_rectangle(value, {dimension}, "Field")
+    return code(pack({middles})), primary, pack_box({listed(a + b)})
+"""
 
+
+def _source_of_equal(dimension: int, width: int, words: int) -> str:
+    a = names_of("a", dimension)
+    taken, combined = _code_parts(dimension, width, words)
+    return f"""
 def equal(value):
     if len(value) != {dimension}:
         return None
     {listed(a)}, = value
-    if {" or ".join(unusual[:dimension])}:
+    if {_unusual(a)}:
         return None
     if not ({" and ".join(f"{name} and {name} - {name} == 0" for name in a)}):
         return None  # zero has two signs
     packed = pack({listed(a)})
     {taken}
     return {combined}, packed
+"""
 
+
+def _source_of_usual_box(dimension: int) -> str:
+    a, b = names_of("a", dimension), names_of("b", dimension)
+    return f"""
 def usual_box(value):
     if len(value) == {dimension}:
         {listed(a)}, = value
-        if {" or ".join(unusual[:dimension])}:
+        if {_unusual(a)} or {" or ".join(f"{name} != {name}" for name in a)}:
             return None
         return (*map(float, value),) * 2
     if len(value) != {2 * dimension}:
         return None
-    {corners}, = value
-    if {" or ".join(unusual)} or not ({" and ".join(f"a{n} <= b{n}" for n in numbers)}):
+    {listed(a + b)}, = value
+    if {_unusual(a + b)} or not ({" and ".join(f"a{n} <= b{n}" for n in range(dimension))}):
         return None
     return (*map(float, value),)
+"""
 
+
+def _source_of_boxes(dimension: int) -> str:
+    numbers = range(dimension)
+    a, b, p, q = (names_of(letter, dimension) for letter in "abpq")
+    lesser = [f"a{n} if a{n} < p{n} else p{n}" for n in numbers]
+    greater = [f"b{n} if b{n} > q{n} else q{n}" for n in numbers]
+    are_numbers = [f"a{n} == a{n} and b{n} == b{n}" for n in numbers]
+    lowest = [f"{term} if {condition} else MINUS_INF" for condition, term in zip(are_numbers, lesser, strict=True)]
+    highest = [f"{term} if {condition} else INF" for condition, term in zip(are_numbers, greater, strict=True)]
+    least = [f"min([item[{n}] for item in items])" for n in numbers]
+    greatest = [f"max([item[{dimension + n}] for item in items])" for n in numbers]
+    unpacked = unpacked_key(dimension)
+    return f"""
 def extend(box, key):
     {listed(p + q)}, = box
 {unpacked}
     if {" and ".join(f"p{n} <= a{n} and b{n} <= q{n}" for n in numbers)}:
         return box
-    return {tuple_of(lesser + greater)}
+    return {tuple_of(lowest + highest)}
 
 def is_on_edge(box, key):
     {listed(p + q)}, = box
@@ -268,7 +350,7 @@ def unite(items):
 
 def unite_two(one, other):
     {listed(p + q)}, = one
-    {corners}, = other
+    {listed(a + b)}, = other
     return {tuple_of(lesser + greater)}
 """
 
@@ -282,12 +364,3 @@ def _code_parts(dimension: int, width: int, words: int) -> tuple[str, str]:
             shift = dimension - 1 - number + width * dimension * word
             terms.append(f"table[{names[number][word]}]" + (f" << {shift}" if shift else ""))
     return f"{listed([name for each in names for name in each])}, = take(packed)", " | ".join(terms)
-
-
-def _code_source(dimension: int, width: int, words: int) -> str:
-    taken, combined = _code_parts(dimension, width, words)
-    return f"""
-def code(packed):
-    {taken}
-    return {combined}
-"""

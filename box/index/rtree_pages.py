@@ -225,6 +225,11 @@ class Pages:
         """Return the page whose range contains a key."""
         return self.pages[bisect_right(self._starts, key) - 1]
 
+    def pages_around(self, key: SortKey, beside: int) -> list[BoxPage]:
+        """Return the page whose range contains a key, with `beside` pages on each side of it."""
+        place = bisect_right(self._starts, key) - 1
+        return self.pages[max(0, place - beside) : place + beside + 1]
+
     def put(self, key: SortKey, growth: int) -> None:
         """Update the pages after the B-tree got an entry under a key; `growth` is 1 for a new key, 0 for a replaced
         entry.

@@ -36,6 +36,8 @@ _PAGES_A_STEP: Final = 2048
 """The number of pages whose distance is calculated in one turn."""
 _FEW: Final = 32
 """Up to this many neighbours are found with one search."""
+_FEW_OF_PAGE: Final = 8
+"""From more neighbours on, the pages beside that of the point tell how far to look."""
 _MOST_NEAR_PAGES: Final = 64
 """The number of pages at most in which a search for a few neighbours compares keys."""
 _LEAST_SQUARE: Final = 1e-280
@@ -324,19 +326,18 @@ class NeighborSearch:
 def nearest(index: PagedIndex, point: Box, limit: int) -> list[tuple[float, SortKey, Entry]] | None:
     """Return the `limit` nearest keys of a NEIGHBOR search, or None if only a complete search can find them.
 
-    The page that would hold the point tells how far to look: at first by its density, then by the distances of its
-    keys.
+    The keys of the page that would hold the point tell how far to look. For many keys the pages beside it are asked,
+    too, because one page alone would let the search look much too far.
     """
     pages, geometry = index.pages, index.geometry
-    home_key = geometry.equal(point[: geometry.dimension])
-    if home_key is None or index.is_layered or not 0 < limit <= _FEW:
+    home = geometry.equal(point[: geometry.dimension])
+    if home is None or index.is_layered or not 0 < limit <= _FEW:
         return None
-    home, distances = pages.page_of((home_key[0],)), geometry.distances
-    ready = _up_to(index, point, distances.guess(home.box, home.count, limit))
-    if ready is None or len(ready) < limit:
-        (home,) = pages.ready([home])
-        known = sorted(distances.of_page(home, point))
-        ready = _up_to(index, point, known[limit - 1]) if len(known) >= limit else None
+    known: list[float] = []
+    for page in pages.ready(pages.pages_around((home[0],), int(limit > _FEW_OF_PAGE))):
+        known += geometry.distances.of_page(page, point)
+    known.sort()
+    ready = _up_to(index, point, known[limit - 1]) if len(known) >= limit else None
     if ready is not None:
         ready.sort()
         del ready[limit:]

@@ -141,6 +141,8 @@ class Schema:
         """Releases the `handle` of a function that was dropped for good."""
         self.call_function: Callable[[Function, bytes, int], list[Any] | BoxError] | None = None
         """Calls a persistent function with a tuple of the space with this id; see `box.index.functional`."""
+        self.call_function_for: Callable[[Function, list[bytes], int], list[list[Any]]] | None = None
+        """Calls a persistent function with several tuples; see `box.index.functional.KeyFunction`."""
         self.check_value: Callable[[Function, bytes, int | None, str], bool] | None = None
         """Calls a persistent Lua function of a constraint with a tuple of the space with this id, or with the only
         value of an array if the id is None, and with the constraint's name. Returns whether its result is true; raises

@@ -156,6 +156,7 @@ def _fill_all(space: Space, indexes: list[Index], count: int, log: Log) -> Itera
         group = [(index, Keyed()) for index in indexes[start : start + at_once]]
         for part in _slices(space.index(0)):
             fields = space.format.indexed_fields(part)
+            yield
             for index, keyed in group:
                 yield from keyed.add_tuples(index, part, fields)
         for index, keyed in group:

@@ -6,10 +6,11 @@ on the universe of functions.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from functools import cached_property
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from box.data.codec import pack, unpack
 from box.errors import BoxError, ErrorCode, client_error, unsupported
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 
 FunctionEnd = Callable[[bytes | BoxError], None]
 """A callback that takes the results of a call as a MessagePack array, or its error."""
+
+
+_ARRAY_HEADER: Final = struct.Struct(">BI").pack
+"""Makes the header of a MessagePack array of 32 bits: its first byte and the number of values."""
 
 
 class FunctionBinding(Binding):
@@ -151,6 +156,15 @@ class FunctionBinding(Binding):
         entry = self.runtime.handle_of("box.make_keys")
         ok, packed = self.runtime.invoke_now(entry, _body_handle(function), raw, space_id)
         return cast("list[Any]", unpack(cast(bytes, packed))) if ok else decode_error(cast(bytes, packed))
+
+    def make_many_keys(self, function: Function, tuples: list[bytes], space_id: int) -> list[list[Any]]:
+        """Return what `make_keys` does, for tuples up to the first one whose call fails, or up to any other."""
+        entry = self.runtime.handle_of("box.make_many_keys")
+        try:
+            count, packed = self.runtime.invoke_now(entry, _body_handle(function), b"".join(tuples), space_id)
+        except BoxError:  # the function has waited
+            return []
+        return cast("list[list[Any]]", unpack(_ARRAY_HEADER(0xDD, int(cast(int, count))) + cast(bytes, packed)))
 
     def check_value(self, function: Function, raw: bytes, space_id: int | None, name: str) -> bool:
         """Return whether the function of a constraint accepts a tuple of a space, or the only value of an array if the

@@ -166,6 +166,7 @@ class SchemaBinding(Binding):
             schema.load_function = self._functions.load
             schema.unload_function = self._functions.unload
             schema.call_function = self._functions.make_keys
+            schema.call_function_for = self._functions.make_many_keys
             schema.run_function = self._functions.run_in_sql
             schema.check_value = self._functions.check_value
         changes: list[Change] = [("space", space.id, self._space(space)) for space in schema.spaces.values()]

@@ -29,6 +29,7 @@ from box.data.keydef import SortKey
 from box.errors import BoxError, ErrorCode, client_error, out_of_memory
 from box.index import Index
 from box.index.base import Entry
+from box.index.bulk import PREPARED
 from box.index.duplicate_key import duplicate_key
 from box.index.ordered import EVERYTHING, ForwardCursor, OrderedIndex, is_within
 from box.index.untracked import untrack_nodes
@@ -75,6 +76,9 @@ class Work(Protocol):
     effort: int
     """What all visits so far have cost, in the unit of `Index.effort`; 0 if each is cheap."""
 
+    def prepare(self, tuples: list[bytes], /) -> None:
+        """Prepare for visits of these tuples. Raises nothing."""
+
     def visit(self, raw: bytes, /) -> object:
         """Process a tuple. Raises an error if the tuple is wrong."""
 
@@ -93,6 +97,9 @@ class FormatCheck:
 
     def __init__(self, validate: Callable[[bytes], object]) -> None:
         self.visit = validate
+
+    def prepare(self, tuples: list[bytes]) -> None:
+        """Do nothing: each tuple is checked by itself."""
 
     def change(self, old: bytes | None, new: bytes | None) -> None:
         if new is not None:
@@ -122,6 +129,10 @@ class IndexBuild:
         count = 0 if space.primary is None else len(space.primary)
         if not schema.memory.extend(count * sum(index.place_cost for index in self._indexes)):
             raise out_of_memory(_EXTENT_SIZE, "mempool", "new slab")
+
+    def prepare(self, tuples: list[bytes]) -> None:
+        for index in self._indexes:
+            index.prepare(tuples)
 
     def visit(self, raw: bytes) -> None:
         fields = self._validate(raw)
@@ -271,6 +282,9 @@ def _visit_slice(
     long_work.rows += len(entries)
     size, most_effort = 0, work.effort + SLICE_EFFORT
     for used, entry in enumerate(entries, 1):
+        if used % PREPARED == 1:
+            prepared = map(value_of, entries[used - 1 : used - 1 + PREPARED])
+            work.prepare([raw for raw in prepared if raw is not None])
         raw = value_of(entry)
         if raw is not None:
             work.visit(raw)

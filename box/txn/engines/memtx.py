@@ -231,6 +231,11 @@ class SpaceFunction:
             raise unsupported("A node without Lua", "functional indexes")
         return call(self.function, raw, self._space_id)
 
+    def many(self, tuples: list[bytes]) -> list[list[Any]]:
+        """Return the values for tuples up to the first one for which the function fails, or up to any other."""
+        call = self._schema.call_function_for
+        return [] if call is None else call(self.function, tuples, self._space_id)
+
 
 def _bind_to_primary(space: Space, request: Request, found: bytes) -> None:
     """Rewrite a request by a secondary key as one by the primary key.

@@ -11,7 +11,7 @@ local registry = require('internal.registry')
 local outermost = require('internal.outermost')
 local as_error = require('internal.error').from_value
 local encode_error = require('internal.error').encode
-local new_tuple = require('internal.tuple').new
+local many_tuples, new_tuple = require('internal.tuple').many, require('internal.tuple').new
 local set_yield_hook = require('internal.scheduler').set_yield_hook
 
 local M = {find = entry.find}
@@ -118,9 +118,28 @@ local function encode_results(...)
     return ok, ok and packed or encode_error(packed)
 end
 
+local function results_of(handle, tuple)
+    return encode_args(call_stored(handle, nil, tuple))
+end
+
 -- Called by Python: returns the result of the function of an index for a tuple, as a MessagePack array.
 local function make_keys(handle, raw, space_id)
     return encode_results(call_stored(handle, nil, new_tuple(raw, space_id)))
+end
+
+-- Called by Python: does the same for tuples that follow each other in `blob`, up to the first one that fails. Returns
+-- the number of results, and the results.
+local function make_many_keys(handle, blob, space_id)
+    local results, count = {}, 0
+    for _, tuple in ipairs(many_tuples(blob, space_id)) do
+        local ok, packed = pcall(results_of, handle, tuple)
+        if not ok then
+            break
+        end
+        count = count + 1
+        results[count] = packed
+    end
+    return count, table.concat(results)
 end
 
 -- Called by Python: returns whether the function of a constraint accepts a tuple of a space, or a value without one.
@@ -142,6 +161,7 @@ end
 python.entry('box.find_c_module', registry.ref(find_c_module))
 python.entry('box.check_value', registry.ref(check_value))
 python.entry('box.make_keys', registry.ref(make_keys))
+python.entry('box.make_many_keys', registry.ref(make_many_keys))
 python.entry('box.run_call', registry.ref(run_call))
 python.entry('box.run_in_sql', registry.ref(run_in_sql))
 python.entry('box.run_eval', registry.ref(run_eval))

@@ -190,3 +190,36 @@ def test_nils_and_equal_keys_in_a_unique_index(run: Run) -> None:
         assert await box("return i:delete(3)[1], i:get(3)[1]") == [1, 2]
 
     run(body)
+
+
+def test_an_index_over_a_filled_space_enters_lua_once_for_many_tuples(run: Run) -> None:
+    """The tuples of the space reach the function in slices. A failure names the same cause as that of a single call,
+    and leaves no index.
+    """
+
+    async def body(box: Box) -> None:
+        await box(PREPARE + "for i = 1, 300 do s:insert{i, 'fig ' .. i} end")
+        schema = box.instance.node.schema
+        singly, together = schema.call_function, schema.call_function_for
+        assert singly is not None
+        assert together is not None
+        calls: list[int] = []
+        schema.call_function = lambda *args: (calls.append(1), singly(*args))[1]
+        schema.call_function_for = lambda *args: (calls.append(len(args[1])), together(*args))[1]
+        await box(WORDS)
+        assert await box("return i:len(), i:count('fig')") == [300, 300]
+        assert len(calls) <= 2 * 300 / 64 + 2
+        assert sum(calls) >= 300
+        await box("i:drop()")
+        await box("define('wrong', [[function(t) return t[1] == 200 and {1} or {t[2]} end]])")
+        options = "{func = 'wrong', unique = false, parts = {{1, 'string'}}}"
+        assert (await box.fails(f"s:create_index('i', {options})")).endswith(
+            "key does not follow functional index definition"
+        )
+        await box("define('raises', [[function(t) return t[1] == 200 and t.x.y or {t[2]} end]])")
+        options = options.replace("wrong", "raises")
+        cause = f"local ok, e = pcall(s.create_index, s, 'i', {options}) return ok, e.prev.message"
+        assert "attempt to index field 'x' (a nil value)" in (await box(cause))[1]
+        assert await box("return s.index.i == nil") is True
+
+    run(body)

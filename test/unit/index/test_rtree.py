@@ -207,7 +207,7 @@ def test_a_filled_index_is_like_one_that_has_grown() -> None:
 
 
 def test_coordinates_without_bounds() -> None:
-    """Coordinates of every size work; NaN is in no rectangle, and breaks nothing."""
+    """Coordinates of every size work, and NaN breaks nothing."""
     index = make()
     values: list[list[float]] = [
         [float("nan"), 1.0], [float("inf"), 0.0], [-float("inf"), 5.0], [1e308, -1e308], [-0.0, 0.0], [0, 0],
@@ -279,6 +279,60 @@ def test_both_zeros_are_equal() -> None:
     assert sorted(rows_of(index.select(I.EQ, [-0.0, -0.0], 0, 9))) == [0, 1]
     assert sorted(rows_of(index.select(I.EQ, [-1, 0.0, 1, -0.0], 0, 9))) == [2, 3]
     assert index.count(I.EQ, [-0.0, 1.0]) == 1
+
+
+VIOLATED: dict[int, Callable[[float, float, float, float], bool]] = {
+    I.OVERLAPS: lambda low, high, a, b: low > b or high < a,
+    I.EQ: lambda low, high, a, b: low != a or high != b,
+    I.GE: lambda low, high, a, b: low > a or high < b,
+    I.GT: lambda low, high, a, b: low >= a or high <= b,
+    I.LE: lambda low, high, a, b: low < a or high > b,
+    I.LT: lambda low, high, a, b: low <= a or high >= b,
+}
+"""For each iterator, whether the range of a tuple violates the condition of the key in one dimension."""
+
+
+@pytest.mark.parametrize("count", [8, 400])
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_nan_violates_no_comparison_but_equality(dimension: int, count: int) -> None:
+    """A tuple with NaN is found wherever its other coordinates allow it, also by a key with NaN; as in Tarantool, NaN
+    changes places with the other corner. To NEIGHBOR it is as near as can be.
+    """
+    source, index, rows = random.Random(dimension * count), make(dimension), {}
+
+    def coordinates() -> list[float]:
+        value = [source.choice((math.nan, *range(-9, 9))) for _ in range(dimension * source.choice((1, 2)))]
+        return [float(number) for number in value]
+
+    def ordered(value: list[float]) -> list[tuple[float, float]]:
+        pairs = zip(value[:dimension], value[-dimension:], strict=True)
+        return [(a, b) if len(value) == dimension or a <= b else (b, a) for a, b in pairs]
+
+    for number in range(count):
+        rows[number] = coordinates()
+        put(index, number, rows[number])
+    for number in range(0, count, 3):
+        index.remove(index.key_of([number, rows.pop(number)]))
+    for _ in range(40):
+        key = coordinates()
+        for kind, is_violated in VIOLATED.items():
+            wanted = []
+            for number, value in rows.items():
+                sides = zip(ordered(value), ordered(key), strict=True)
+                if not any(is_violated(*side, *bounds) for side, bounds in sides):
+                    wanted.append(number)
+            assert sorted(rows_of(index.select(kind, [key], 0, 1000))) == wanted, (kind, key)
+            assert sorted(rows_of(list(index.scan(kind, [key])))) == wanted
+            assert index.count(kind, [key]) == len(wanted)
+        found = [
+            sum(
+                (low - point) ** 2 if point < low else (point - high) ** 2 if point > high else 0
+                for (low, high), (point, _) in zip(ordered(rows[number]), ordered(key), strict=True)
+            )
+            for number in rows_of(index.select(I.NEIGHBOR, [key], 0, 1000))
+        ]
+        assert found == sorted(found)
+        assert len(found) == len(rows)
 
 
 @pytest.mark.parametrize("distance", ["euclid", "manhattan"])
