@@ -256,7 +256,7 @@ function package.setsearchroot(path)
         return
     end
     if type(path) ~= 'string' then
-        error('Search root must be a string', 0)
+        error('Search root must be a string')
     end
     search_root = python.abspath(path)
 end
