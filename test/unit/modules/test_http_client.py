@@ -256,8 +256,3 @@ def test_requests_have_the_form_of_libcurl(lua: Lua) -> None:
     ]
     assert (no_host, far) == ("Couldn't resolve host name", "Couldn't connect to server")
     assert odd == "curl: URL using bad/illegal format or missing URL"
-
-
-def test_an_answer_has_the_fields_of_redirections(lua: Lua, url: str) -> None:
-    [headers] = lua(HTTP + "return http.get(url .. '/moved').headers", url)
-    assert (headers["location"], headers["content-length"], headers["x-two"]) == ("/pong", "0", "1,2")

@@ -153,11 +153,6 @@ def test_arguments_of_a_command_line(lua: Lua) -> None:
     ]
 
 
-def test_known_gaps_say_so(lua: Lua) -> None:
-    with pytest.raises(BoxError, match="Lunabox does not support "):
-        lua("require('http.client').get('x', {proxy = 'y'})")
-
-
 def test_what_this_is(lua: Lua) -> None:
     """_TARANTOOL has the version with the number of commits and a hash, which vshard cuts off."""
     package, version, is_number, is_same = lua(

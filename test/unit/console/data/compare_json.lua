@@ -1,7 +1,9 @@
 -- Inside Tarantool: our JSON against its own, in both directions. Argument: the directory of our modules.
 local modules = arg[1]
 local here = arg[0]:match('^(.*)/') .. '/'
-for _, name in ipairs({'arguments', 'marks', 'code_point', 'serializer', 'json_decode', 'json_encode'}) do
+for _, name in ipairs({
+    'arguments', 'marks', 'code_point', 'string_format', 'serializer', 'json_decode', 'json_encode',
+}) do
     package.preload['internal.' .. name] = assert(loadfile(modules .. '/internal/' .. name .. '.lua'))
 end
 local ours, theirs, yaml = assert(loadfile(modules .. '/json.lua'))(), require('json'), require('yaml')

@@ -1,7 +1,9 @@
 -- Inside Tarantool: our `\set output lua` against its own. Argument: the directory of our modules.
 local modules = arg[1]
 local here = arg[0]:match('^(.*)/') .. '/'
-for _, name in ipairs({'internal.marks', 'internal.serializer', 'internal.printable', 'internal.lua_output'}) do
+for _, name in ipairs({
+    'internal.marks', 'internal.string_format', 'internal.serializer', 'internal.printable', 'internal.lua_output',
+}) do
     package.preload[name] = assert(loadfile(modules .. '/' .. name:gsub('%.', '/') .. '.lua'))
 end
 local console, socket, fio = require('console'), require('socket'), require('fio')

@@ -2,7 +2,8 @@
 local modules = arg[1]
 local here = arg[0]:match('^(.*)/') .. '/'
 for _, name in ipairs({
-    'internal.marks', 'internal.serializer', 'internal.printable', 'internal.yaml_scalar', 'internal.yaml_emitter',
+    'internal.marks', 'internal.string_format', 'internal.serializer', 'internal.printable', 'internal.yaml_scalar',
+    'internal.yaml_emitter',
 }) do
     package.preload[name] = assert(loadfile(modules .. '/' .. name:gsub('%.', '/') .. '.lua'))
 end
