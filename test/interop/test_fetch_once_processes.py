@@ -13,6 +13,8 @@ from test.interop.processes import LUNABOX, POLL, NodeProcess, ProcessMesh, byte
 from test.support import until
 
 ONCE = "replication_fetch_once = true"
+ROWS = 200
+"""Rows that each node writes between two events: so many that what a restart itself sends is little beside them."""
 TARANTOOLS = [path for path in (shutil.which("tarantool"), os.environ.get("LUNABOX_TARANTOOL")) if path]
 
 
@@ -69,15 +71,15 @@ async def _kill_three_under_load(mesh: ProcessMesh) -> dict[NodeProcess, float]:
     before = {node: node.received for node in mesh.nodes}
     since = await mesh.nodes[0].vclock()
     await mesh.eval_all("start_writing()")
-    await _write(mesh, 80)
+    await _write(mesh, ROWS)
     for node in mesh.nodes[-3:]:  # Tarantool's nodes are the last
         await _caught_up(mesh, node)
         await node.end(kills=True)
-        await _write(mesh, 80)
+        await _write(mesh, ROWS)
         await mesh.start(node)
         await node.eval("start_writing()")
         await _settled(mesh)
-        await _write(mesh, 80)
+        await _write(mesh, ROWS)
     await _stop_load(mesh)
     shares = {}
     rows = mesh.nodes[0].rows()
