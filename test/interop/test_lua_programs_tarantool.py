@@ -47,7 +47,7 @@ def nodes() -> Iterator[tuple[ConsoleNode, ConsoleNode]]:
 @needs_tarantool
 @pytest.mark.parametrize("kind", CLASSES.names)
 def test_programs_get_the_same_replies(kind: str, nodes: tuple[ConsoleNode, ConsoleNode]) -> None:
-    """At most one statement in two hundred has a different reply, and one besides; the failure shows them."""
+    """At most one statement in two hundred has a different reply, and two besides; the failure shows them."""
     result = compare(CLASSES, kind, range(SEED, SEED + COUNT), *nodes)
     assert len(result.differences) <= 2 + result.count / 200, "\n".join(result.differences)
 
