@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from box.data import codec
+from box.errors import fiber_is_cancelled
 from lua.bindings.binding import Binding, exported, waiting
 
 if TYPE_CHECKING:
@@ -66,18 +67,22 @@ class HttpClientBinding(Binding):
 
         Raises:
             BoxSystemError: libcurl does not accept the arguments, or the request failed.
+            FiberIsCancelled: the node stops.
             UnsupportedError: the machine has no web servers.
         """
         self.runtime.machine.require_outside("http.client")
         from lua.bindings.http_request import TIMED_OUT, WebRequest
 
+        requests = self._clients.get(int(client))
+        if requests is None:  # the node stops
+            raise fiber_is_cancelled()
         given = codec.unpack(packed)
         options = given["options"] or {}
         request = WebRequest(given["method"], given["url"], body, options)
         self._active += 1
         try:
             async with asyncio.timeout(options.get("timeout")):
-                code = await self._clients[int(client)].run(request)
+                code = await requests.run(request)
         except TimeoutError:
             code = TIMED_OUT
         finally:
