@@ -19,6 +19,7 @@ from box.testing import SimulatedNode, Simulation
 
 from .test_findings import SPACE, make_space, put
 from .test_forgotten_promotions import promote, put_in_vain
+from .test_promotion_without_effect import lead
 
 pytestmark = pytest.mark.usefixtures("without_claims")
 """Leaders write no claims here, because no majority may know these promotions."""
@@ -71,8 +72,9 @@ def test_a_promotion_without_effect_behind_a_snapshot_has_none_after_a_start() -
         await three.configure(replication_synchro_quorum=1)
         for node in nodes:
             await node.configure(election_mode="manual")
-        for node in (three, two, one):
-            await promote(simulation, node)
+        await promote(simulation, three)
+        await promote(simulation, two)
+        await lead(simulation, one, two)
         simulation.network.heal()
         await three.configure(replication_synchro_quorum=2)
         leader, term = one.instance_id, one.instance.elections.raft.term
@@ -89,7 +91,7 @@ def test_a_promotion_without_effect_behind_a_snapshot_has_none_after_a_start() -
 
         await _story(simulation, nodes[:3], snapshot)
 
-    with Simulation(2) as simulation:
+    with Simulation(1) as simulation:
         simulation.run(scenario(simulation))
 
 

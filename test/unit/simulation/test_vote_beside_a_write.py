@@ -20,6 +20,7 @@ from box.testing import SimulatedNode, Simulation
 
 from .test_findings import SPACE, make_space, put
 from .test_forgotten_promotions import promote, stopped
+from .test_promotion_without_effect import has_rows_of
 
 FIRST, SLOW, LATER = 1, 2, 3
 SYNC_DELAY = 0.2
@@ -36,7 +37,7 @@ async def _cluster(simulation: Simulation) -> list[SimulatedNode]:
         await node.configure(election_mode="manual")
     await promote(simulation, nodes[0])
     await put(nodes[0], FIRST)
-    await simulation.until(lambda: all(node.has(SPACE, FIRST) for node in nodes), 10, "the first row")
+    await simulation.until(lambda: all(has_rows_of(node, nodes[0]) for node in nodes), 10, "the first row, confirmed")
     return nodes
 
 
