@@ -80,6 +80,7 @@ class _FieldTree:
         for key in key_defs:
             for part in key.parts:
                 self._use_part(part)
+        self.doubles = frozenset(n for n, node in enumerate(self.nodes) if node.type is FieldType.DOUBLE)
 
     # --- building ---
 
@@ -166,7 +167,8 @@ class _FieldTree:
                     after(number, fields[number])
             else:
                 self._note_missing(node, missing)
-        self._check_single_floats(raw, count)
+        if self.doubles and FLOAT32 in raw:
+            self._check_single_floats(raw, count)
         if missing:
             raise client_error(ErrorCode.FIELD_MISSING, self._node_text(self._first(missing)))
         return fields
@@ -206,14 +208,18 @@ class _FieldTree:
         return min(missing, key=order.index)
 
     def _check_single_floats(self, raw: bytes, count: int) -> None:
-        """Check that no field of type `double` has a single-precision float, a difference that decoding loses."""
-        doubles = [number for number, node in enumerate(self.nodes[:count]) if node.type is FieldType.DOUBLE]
-        if not doubles or FLOAT32 not in raw:
-            return
         elements = split_array(raw)
-        for number in doubles:
-            if elements[number][0] == FLOAT32:
+        for number in self.doubles:
+            if number < count and elements[number][0] == FLOAT32:
                 raise client_error(ErrorCode.FIELD_TYPE, self._node_text(self.nodes[number]), "double", "float")
+
+    def has_single_float(self, raw: bytes) -> bool:
+        """Return whether a field of type `double` has a single-precision float, a difference that decoding loses.
+
+        The tuple has all fields of that type.
+        """
+        elements = split_array(raw)
+        return any(elements[number][0] == FLOAT32 for number in self.doubles)
 
 
 class TupleFormat:
@@ -237,7 +243,7 @@ class TupleFormat:
                 self.names.setdefault(definition.name, number)
         tree = self._tree = _FieldTree(self.fields, key_defs, exact_field_count)
         self.index_field_count = tree.index_field_count
-        self.double_fields = frozenset(n for n, node in enumerate(tree.nodes) if node.type is FieldType.DOUBLE)
+        self.double_fields = tree.doubles
         """The numbers of the top-level fields of type double."""
 
     @cached_property
@@ -249,7 +255,7 @@ class TupleFormat:
 
         It is compiled on first use: a space that gets its indexes one by one has many formats that see no tuple.
         """
-        return _compile_validate(self._tree, bool(self.double_fields))
+        return _compile_validate(self._tree)
 
     @cached_property
     def validate_fields(self) -> Callable[[bytes, list[Any]], list[Any]]:
@@ -257,7 +263,7 @@ class TupleFormat:
 
         Values computed by an update may have types that decoding never gives; then the tuple is decoded again.
         """
-        return _compile_validate_fields(self._tree, bool(self.double_fields), self.validate)
+        return _compile_validate_fields(self._tree, self.validate)
 
     def indexed_fields(self, raws: Sequence[bytes]) -> list[list[Any]]:
         """Return the fields of tuples that are known to be valid, at least the first fields that keys need of each
@@ -273,7 +279,7 @@ class TupleFormat:
 
         Large tuples may come without the fields for which the format has no rule.
         """
-        return _compile_validate_many(self._tree, bool(self.double_fields), self.validate)
+        return _compile_validate_many(self._tree, self.validate)
 
     def validate_naming(self, other: TupleFormat) -> Callable[[bytes], list[Any]]:
         """Return a function that checks a tuple as `validate` does. Its errors show the field names of `other`."""
@@ -344,7 +350,7 @@ def _has(container: Any, step: Step) -> bool:
     return type(container) is dict and step in container
 
 
-def _compile_validate(tree: _FieldTree, has_doubles: bool) -> Callable[[bytes], list[Any]]:
+def _compile_validate(tree: _FieldTree) -> Callable[[bytes], list[Any]]:
     """Compile `validate(raw) -> fields`, which decodes once and has a few inline checks for the common case.
 
     The common case is a tuple with all fields that the checks name; the tree's check handles everything else.
@@ -357,12 +363,13 @@ def validate(raw):
             f = unpackb(raw, strict_map_key=False, ext_hook=ext_hook, unicode_errors="surrogateescape")
         except (ValueError, TypeError):
             f = unpack(raw)
-    if {_common_case(tree, has_doubles)}:
+    if {_common_case(tree)}:
         return f
     return check(raw, f)
 """
     names: dict[str, Any] = {
         **TYPE_SETS,
+        "has_single_float": tree.has_single_float,
         "unpackb": unpackb,
         "unpack": unpack,
         "unpack_without_texts": unpack_without_texts,
@@ -376,21 +383,21 @@ def validate(raw):
 
 
 def _compile_validate_fields(
-    tree: _FieldTree, has_doubles: bool, validate: Callable[[bytes], list[Any]]
+    tree: _FieldTree, validate: Callable[[bytes], list[Any]]
 ) -> Callable[[bytes, list[Any]], list[Any]]:
     """Compile `validate_fields(raw, fields) -> fields`, which only has the inline checks of the common case."""
     source = f"""
 def validate_fields(raw, f):
-    return f if {_common_case(tree, has_doubles)} else validate(raw)
+    return f if {_common_case(tree)} else validate(raw)
 """
-    names: dict[str, Any] = {**TYPE_SETS, "validate": validate}
+    names: dict[str, Any] = {**TYPE_SETS, "has_single_float": tree.has_single_float, "validate": validate}
     exec(compiled_source(source), names)
     compiled: Callable[[bytes, list[Any]], list[Any]] = names.pop("validate_fields")
     return compiled
 
 
 def _compile_validate_many(
-    tree: _FieldTree, has_doubles: bool, validate: Callable[[bytes], list[Any]]
+    tree: _FieldTree, validate: Callable[[bytes], list[Any]]
 ) -> Callable[[Sequence[bytes]], list[list[Any]]]:
     """Compile `validate_many(raws) -> list of fields`, which decodes all at once, or one by one if any tuple is
     unusual.
@@ -402,13 +409,14 @@ def validate_many(raws):
     if found is None:
         return [validate(raw) for raw in raws]
     for raw, f in zip(raws, found):
-        if not ({_common_case(tree, has_doubles)}):
-            return [validate(raw) for raw in raws]
+        if not ({_common_case(tree)}):
+            validate(raw)
     return found
 """
     names: dict[str, Any] = {
         **TYPE_SETS,
         "are_large": _are_large,
+        "has_single_float": tree.has_single_float,
         "unpack_heads": unpack_heads,
         "unpack_many": unpack_many,
         "validate": validate,
@@ -437,7 +445,7 @@ def _checks(node: _Node, value: str, depth: int = 0) -> list[str]:
     return checks
 
 
-def _common_case(tree: _FieldTree, has_doubles: bool) -> str:
+def _common_case(tree: _FieldTree) -> str:
     """Return the source of "all fields `f` of the tuple `raw` exist and are valid"; it may be False for a valid
     tuple.
     """
@@ -452,8 +460,7 @@ def _common_case(tree: _FieldTree, has_doubles: bool) -> str:
         size = f"len(f) == {tree.exact_field_count}" if tree.exact_field_count >= needed else "False"
     else:
         size = f"len(f) >= {needed}"
-    if has_doubles:
-        # A cheap test for "no single-precision float", whose mark this is; the byte may also be part of another value,
-        # which the slow path then finds out.
-        checks.append(f"{FLOAT32} not in raw")
+    if tree.doubles:
+        # Only a tuple with the mark of a single-precision float somewhere, perhaps within another value, is split.
+        checks.append(f"({FLOAT32} not in raw or not has_single_float(raw))")
     return " and ".join(["type(f) is list", size, *checks])

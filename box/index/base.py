@@ -167,6 +167,13 @@ class Index(ABC):
     def replace(self, sort_key: SortKey, entry: Entry) -> Entry | None:
         """Set the entry of a key and return the former one, or None. It costs as much as `find` and `put` together."""
 
+    def add_new(self, sort_keys: list[SortKey], entries: list[Entry]) -> int:
+        """Add entries until one of the keys has an entry already, as far as many at once are faster than `put`.
+
+        Returns how many were added. After an exception none is added.
+        """
+        return 0
+
     def move(self, old_key: SortKey, new_key: SortKey, entry: Entry) -> None:
         """Remove the key of a tuple, and set the entry of another key, that of the tuple that replaces it."""
         self.remove(old_key)

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any, ClassVar, Final
 
 from box.data.keydef import KeyDef, SortKey
@@ -119,6 +119,22 @@ class OrderedIndex(Index):
         self._size += 1
         self.version += 1
         return True
+
+    def add_new(self, sort_keys: list[SortKey], entries: list[Entry]) -> int:
+        if self.listeners or self.is_layered:
+            return 0
+        try:
+            count = sum(takewhile(bool, map(self.insert, sort_keys, entries)))
+        except BaseException:
+            for sort_key, entry in zip(sort_keys, entries, strict=True):
+                if self.find(sort_key) is entry:
+                    del self._base[sort_key]
+            raise
+        if count:
+            self.take_room(entries[:count])
+            self._size += count
+            self.version += count
+        return count
 
     def replace(self, sort_key: SortKey, entry: Entry) -> Entry | None:
         if self.listeners:

@@ -468,8 +468,9 @@ class Dml:
         `is_sync`: what their spaces have to be; None: either.
         """
         changes = change_rows(spaces, self._planner, kinds, bodies, is_sync)
-        for kind in kinds[: len(changes)]:
-            self.counters[kind] += 1
+        done = kinds[: len(changes)]
+        for kind in set(done):
+            self.counters[kind] += done.count(kind)
         return changes
 
     def take_changes(self, ctx: Context, changes: list[Change], rows: list[Row]) -> None:

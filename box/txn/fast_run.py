@@ -9,6 +9,7 @@ limbo.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from box.errors import BoxError
@@ -230,12 +231,16 @@ def _store_together(plan: WritePlan, space: Space, kind: int, raws: list[bytes],
         keys = list(map(plan.key_of, plan.format.validate_many(raws)))
     except BoxError:
         return False
+    added = plan.add_new(keys, raws)
+    changes.extend(zip(repeat(space, added), repeat(None), raws, strict=False))
+    if added == len(raws):
+        return True
     add, replace, find = changes.append, plan.replace, plan.find
     if kind == REPLACE:
-        for key, raw in zip(keys, raws, strict=True):
+        for key, raw in zip(keys[added:], raws[added:], strict=True):
             add((space, replace(key, raw), raw))
         return True
-    for key, raw in zip(keys, raws, strict=True):
+    for key, raw in zip(keys[added:], raws[added:], strict=True):
         if (old := find(key)) is not None:
             raise duplicate_key(space.index(0), space.name, old, raw)
         plan.put(key, raw)

@@ -101,6 +101,10 @@ class StagedIndex:
             return found
         return None if found is GONE else found
 
+    def add_new(self, keys: list[SortKey], entries: list[Entry]) -> int:
+        """Add nothing: many entries at once are no faster here."""
+        return 0
+
     def replace(self, key: SortKey, entry: Entry) -> Entry | None:
         """Put an entry under a key and return the former one, as `Index.replace` does."""
         if key is None:

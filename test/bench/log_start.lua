@@ -20,7 +20,7 @@ local function fill()
         local last = math.min(count, first + (size == 0 and 1000 or size) - 1)
         next_id = last + 1
         if size ~= 1 then box.begin() end
-        for id = first, last do space:replace{id, 'name', 1.5} end
+        for id = first, last do space:replace{id, 'name' .. id, math.random()} end
         if size ~= 1 then box.commit() end
     end
 end

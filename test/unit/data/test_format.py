@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from box.data.codec import pack, pack_float32
+from box.data.codec import pack, pack_float32, unpack
 from box.data.format import FieldDef, TupleFormat
 from box.data.keydef import KeyDef, PartDef
 from box.data.times.points import Datetime, Interval
@@ -74,6 +74,16 @@ def test_many_tuples_at_once(wrong: bytes) -> None:
     with pytest.raises(BoxError) as raised:
         THREE.validate_many([*good, wrong, pack([-1])])
     assert (ErrorCode(raised.value.code).name, raised.value.message) == error_of(THREE, wrong)
+
+
+def test_one_tuple_with_the_byte_of_a_single_float_costs_the_others_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every 30th double has that byte: no batch may be decoded one by one for it."""
+    alone: list[bytes] = []
+    monkeypatch.setattr("box.data.format.unpackb", lambda raw, **options: alone.append(raw) or unpack(raw))
+    form = TupleFormat([FieldDef("number", T.UNSIGNED), FieldDef("value", T.DOUBLE)])
+    values = [[1, 0.5], [0xCA, 0.5], [3, 1.5]]
+    assert form.validate_many(list(map(pack, values))) == values
+    assert not alone
 
 
 def test_a_byte_that_looks_like_a_single_float_is_no_harm() -> None:

@@ -398,3 +398,23 @@ def test_entries_are_opaque() -> None:
         index.put(1, entry)
         assert index.find(1) is entry
         assert list(index.scan(I.EQ, [1])) == [entry]
+
+
+def test_new_entries_are_added_until_a_key_has_one() -> None:
+    index = index_of(PartDef(0, T.UNSIGNED), primary=None)
+    assert isinstance(index, OrderedIndex)
+    raws = [pack([number]) for number in range(5)]
+    index.put(3, raws[3])
+    assert index.add_new([0, 1, 1, 2], [raws[0], raws[1], raws[1], raws[2]]) == 2
+    assert index.add_new([3, 4], [raws[3], raws[4]]) == 0
+    assert [len(index), [index.find(number) for number in range(5)]] == [3, [raws[0], raws[1], None, raws[3], None]]
+    index.listeners.append(lambda key, old, new: None)
+    assert index.add_new([4], [raws[4]]) == 0, "listeners hear of each change"
+
+
+def test_a_failure_in_the_middle_adds_no_new_entry() -> None:
+    index = index_of(PartDef(2, T.STRING), PartDef(0, T.UNSIGNED), primary=None)
+    assert isinstance(index, OrderedIndex)
+    with pytest.raises(TypeError):
+        index.add_new([("a", 1), ("b", 2), (3, 3)], [b"a", b"b", b"c"])
+    assert [len(index), index.find(("a", 1))] == [0, None]
