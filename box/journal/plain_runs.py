@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgpack
@@ -47,7 +47,11 @@ _DISTANCE_SIZES: Final = {0xCC: 3, 0xCD: 4, 0xCE: 6}
 _COMMIT: Final = b"\x09\x01"
 """The pair of the flags in the header of a last row."""
 _NOP: Final = int(RequestType.NOP)
-_NOT_PLAIN: Final = (0, 0, 0)
+_Head = tuple[bytes, int, int, int, Callable[[bytes, int], tuple[Any, ...]], int]
+"""The first bytes of a plain header, with the first byte of its lsn; the number of its pairs, the type, the replica id;
+a function that decodes the rest up to the time, and the size of all this."""
+_NO_HEAD: Final[_Head] = (b"\xc1", 0, 0, 0, struct.Struct("").unpack_from, 0)
+"""Another header: no row begins with the byte 0xc1, which MessagePack never uses."""
 
 
 class PlainRun:
@@ -68,6 +72,12 @@ class PlainRun:
 
     def __len__(self) -> int:
         return len(self.lsns)
+
+    def adders(
+        self,
+    ) -> tuple[Callable[[int], None], Callable[[int], None], Callable[[bytes], None], Callable[[int], None]]:
+        """Return functions that append to the kinds, the lsns, the bodies and the ends."""
+        return self.kinds.append, self.lsns.append, self.bodies.append, self.ends.append
 
     def end_of_last(self, count: int) -> int:
         """Return how many of the first `count` rows belong to transactions that end among them."""
@@ -130,42 +140,45 @@ def plain_runs(block: bytes) -> list[PlainRun | list[Row]]:
 
 
 def _plain_runs(block: bytes, unpacker: Any) -> list[PlainRun | list[Row]]:
-    skip, tell = unpacker.skip, unpacker.tell
+    skip, tell, starts_with = unpacker.skip, unpacker.tell, block.startswith
     parts = _Parts()
     run, is_open, last = PlainRun(0), False, 0
-    kinds, lsns, bodies = run.kinds, run.lsns, run.bodies
-    heads: dict[bytes, tuple[int, int, int]] = {}
+    add_kind, add_lsn, add_body, add_end = run.adders()
+    heads: dict[bytes, _Head] = {}
+    head, pairs, kind, replica_id, unpack_from, size = _NO_HEAD
     pos, end = 0, len(block)
     try:
         while pos < end:
-            head = block[pos : pos + HEAD_SIZE]
-            pairs, kind, replica_id = heads.get(head) or heads.setdefault(head, _parts_of_head(head))
+            if not starts_with(head, pos):
+                found = block[pos : pos + HEAD_SIZE + 1]
+                head, pairs, kind, replica_id, unpack_from, size = heads.get(found) or heads.setdefault(
+                    found, _head(found)
+                )
             rest, lsn, tm = 0, 0, 0.0
-            layout = _RESTS.get(block[pos + HEAD_SIZE]) if pairs and not parts.is_open else None
-            if layout is not None:
-                _, lsn, stamp, tm = layout.unpack_from(block, pos + HEAD_SIZE)
+            if pairs and not parts.is_open:
+                _, lsn, stamp, tm = unpack_from(block, pos + HEAD_SIZE)
                 if stamp == _STAMP:
-                    rest = pos + HEAD_SIZE + layout.size
+                    rest = pos + size
                     if pairs != _SINGLE:
                         rest = _end_of_header(block, rest, pairs, not is_open)
             if rest >= end:
                 rest = 0  # without a body
-            elif rest and (replica_id != run.replica_id or lsn <= last or (is_open and pairs == _SINGLE)):
+            elif rest and (lsn <= last or replica_id != run.replica_id or (is_open and pairs == _SINGLE)):
                 if is_open:
                     rest = 0
                 else:
                     run = parts.begin(replica_id)
-                    kinds, lsns, bodies = run.kinds, run.lsns, run.bodies
+                    add_kind, add_lsn, add_body, add_end = run.adders()
             if rest:
                 skip()
                 skip()
                 pos = tell()
-                kinds.append(kind)
-                lsns.append(lsn)
-                bodies.append(block[rest:pos])
+                add_kind(kind)
+                add_lsn(lsn)
+                add_body(block[rest:pos])
                 run.tm, last, is_open = tm, lsn, pairs == _MIDDLE
                 if not is_open:
-                    run.ends.append(len(lsns))
+                    add_end(len(run.lsns))
             else:
                 pos = parts.add_other(block, unpacker)
                 run, is_open = PlainRun(0), False
@@ -176,17 +189,14 @@ def _plain_runs(block: bytes, unpacker: Any) -> list[PlainRun | list[Row]]:
     return parts.finish()
 
 
-def _parts_of_head(head: bytes) -> tuple[int, int, int]:
-    """Return the number of pairs, the type and the replica id in the first bytes of a header.
-
-    The number is 0 if the header is not one of those above.
-    """
+def _head(first: bytes) -> _Head:
+    """Return what the first bytes of a header tell, up to the first byte of the lsn; `_NO_HEAD` if it is not plain."""
     # 0, 2 and 3 are the keys of type, replica id and lsn, with values of one byte each between them.
-    if len(head) == HEAD_SIZE and head[1] == 0 and head[3] == 2 and head[5] == 3:
-        pairs, kind, replica_id = head[0] - FIXMAP, head[2], head[4]
-        if _SINGLE <= pairs <= _LAST and kind in USUAL_TYPES and 0 < replica_id < VCLOCK_MAX:
-            return pairs, kind, replica_id
-    return _NOT_PLAIN
+    if len(first) == HEAD_SIZE + 1 and first[1] == 0 and first[3] == 2 and first[5] == 3:
+        pairs, kind, replica_id, layout = first[0] - FIXMAP, first[2], first[4], _RESTS.get(first[HEAD_SIZE])
+        if _SINGLE <= pairs <= _LAST and kind in USUAL_TYPES and 0 < replica_id < VCLOCK_MAX and layout:
+            return first, pairs, kind, replica_id, layout.unpack_from, HEAD_SIZE + layout.size
+    return _NO_HEAD
 
 
 def _end_of_header(block: bytes, pos: int, pairs: int, is_first: bool) -> int:
