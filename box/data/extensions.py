@@ -26,8 +26,13 @@ from box.errors import BoxError, ErrorCode, client_error, unsupported
 
 DECIMAL_EXT: Final = 1
 UUID_EXT: Final = 2
+UUID_SHAPE: Final = (UUID_EXT, 16)
+"""The type and the size in bytes of the extension of a UUID."""
+NIL_UUID: Final = UUID(int=0)
 MAX_DECIMAL_DIGITS: Final = 38
 """The greatest number of digits in a decimal of Tarantool, and the greatest of its scale."""
+_SIGNS: Final = {"a": "", "b": "-", "c": "", "d": "-", "e": "", "f": ""}
+"""The half bytes of signs, as hexadecimal digits."""
 
 
 def encode(value: Any) -> tuple[int, bytes]:
@@ -58,31 +63,44 @@ def _encode_datetime(value: datetime | Datetime) -> bytes:
 
 
 def encode_decimal(value: Decimal) -> bytes:
-    """Return the body of the decimal extension."""
-    sign, digits, exponent = value.as_tuple()
-    if not isinstance(exponent, int) or len(digits) > MAX_DECIMAL_DIGITS:
+    """Return the body of the decimal extension.
+
+    Raises:
+        UnsupportedError: it is not a finite number, or has more than 38 digits.
+    """
+    text = str(value)
+    if text[-1].isdecimal() and "E" not in text:
+        whole, _, fraction = text.partition(".")
+        exponent, digits = -len(fraction), (whole.lstrip("-") + fraction).lstrip("0") or "0"
+    else:
+        _, parts, scale = value.as_tuple()
+        exponent, digits = scale if isinstance(scale, int) else 0, "".join(map(str, parts))
+    if len(digits) > MAX_DECIMAL_DIGITS or not value.is_finite():
         raise unsupported("MessagePack", f"decimal {value}")
-    nibbles = "".join(map(str, digits)) + ("d" if sign else "c")
-    scale: bytes = packb(-exponent)
-    return scale + bytes.fromhex(nibbles if len(nibbles) % 2 == 0 else "0" + nibbles)
+    nibbles = digits + ("d" if text[0] == "-" else "c")
+    packed: bytes = packb(-exponent)
+    return packed + bytes.fromhex(nibbles if len(nibbles) % 2 == 0 else "0" + nibbles)
 
 
 def decode_decimal(data: bytes) -> Decimal:
-    """Decode the body of the decimal extension. Raises ValueError if it is malformed."""
+    """Decode the body of the decimal extension.
+
+    Raises:
+        ValueError: it is malformed, or has more than 38 digits or decimal places.
+    """
     try:
         end = skip(data, 0)
     except BoxError:
         raise ValueError("decimal without a scale") from None
     scale = unpackb(data[:end])
     nibbles = data[end:].hex()
-    digits, sign = nibbles[:-1], nibbles[-1:]
-    if type(scale) is not int or not digits.isdecimal() or sign not in set("abcdef"):
+    digits, sign = nibbles[:-1], _SIGNS.get(nibbles[-1:])
+    if type(scale) is not int or not digits.isdecimal() or sign is None:
         raise ValueError("malformed decimal")
-    digits = digits.lstrip("0") or "0"
     # A scale of 2^31 would make a text of two gigabytes when the number is shown.
-    if abs(scale) > MAX_DECIMAL_DIGITS or len(digits) > MAX_DECIMAL_DIGITS:
+    if abs(scale) > MAX_DECIMAL_DIGITS or len(digits.lstrip("0")) > MAX_DECIMAL_DIGITS:
         raise ValueError("decimal out of range")
-    return Decimal((int(sign in "bd"), tuple(map(int, digits)), -scale))
+    return Decimal(f"{sign}{digits}E{-scale}")
 
 
 def _decode_uuid(data: bytes) -> UUID:

@@ -18,7 +18,15 @@ from typing import Any, Final
 
 from msgpack import unpackb
 
-from box.data.codec import decode_ext, split_array, unpack, unpack_heads, unpack_many, unpack_without_texts
+from box.data.codec import (
+    decode_ext,
+    decode_ext_but_uuids,
+    split_array,
+    unpack,
+    unpack_heads,
+    unpack_many,
+    unpack_without_texts,
+)
 from box.data.json_path import ANY_INDEX, Path, Step, path_text
 from box.data.keydef import KeyDef, PartDef
 from box.data.marks import FLOAT32
@@ -81,6 +89,7 @@ class _FieldTree:
             for part in key.parts:
                 self._use_part(part)
         self.doubles = frozenset(n for n, node in enumerate(self.nodes) if node.type is FieldType.DOUBLE)
+        self.has_uuid_key = any(node.is_key_part and node.type is FieldType.UUID for node in self.all_nodes())
 
     # --- building ---
 
@@ -277,7 +286,8 @@ class TupleFormat:
         """A function that decodes and checks many tuples, faster than `validate` for each; raises the first tuple's
         error.
 
-        Large tuples may come without the fields for which the format has no rule.
+        Large tuples may come without the fields for which the format has no rule. UUIDs that are part of no key may
+        come as the nil UUID.
         """
         return _compile_validate_many(self._tree, self.validate)
 
@@ -405,7 +415,7 @@ def _compile_validate_many(
     takes_heads = f"are_large(raws) and {not tree.exact_field_count}"
     source = f"""
 def validate_many(raws):
-    found = unpack_heads(raws, {len(tree.nodes)}) if {takes_heads} else unpack_many(raws)
+    found = unpack_heads(raws, {len(tree.nodes)}) if {takes_heads} else unpack_many(raws, ext_hook)
     if found is None:
         return [validate(raw) for raw in raws]
     for raw, f in zip(raws, found):
@@ -416,6 +426,7 @@ def validate_many(raws):
     names: dict[str, Any] = {
         **TYPE_SETS,
         "are_large": _are_large,
+        "ext_hook": decode_ext if tree.has_uuid_key else decode_ext_but_uuids,
         "has_single_float": tree.has_single_float,
         "unpack_heads": unpack_heads,
         "unpack_many": unpack_many,

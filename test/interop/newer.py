@@ -188,7 +188,10 @@ assert(box.execute("INSERT INTO t VALUES (3, 13, 'xx')"))
 if is_3 then
     box.cfg{instance_name = 'first', replicaset_name = 'all'}
     box.space.defaults:insert{2, nil, 'y'}
-    box.space._gc_consumers:insert{uuid.str(), setmetatable({[1] = 5}, {__serialize = 'map'}), {type = 'replica'}}
+    local consumers = box.space._gc_consumers -- since 3.3
+    if consumers then
+        consumers:insert{uuid.str(), setmetatable({[1] = 5}, {__serialize = 'map'}), {type = 'replica'}}
+    end
     assert(box.execute("CREATE TABLE Mixed (Id INT PRIMARY KEY, nAme STRING, CHECK (nAme > 'a'))"))
     assert(box.execute("INSERT INTO Mixed VALUES (1, 'b')"))
 end
