@@ -223,12 +223,9 @@ class _FieldTree:
                 raise client_error(ErrorCode.FIELD_TYPE, self._node_text(self.nodes[number]), "double", "float")
 
     def has_single_float(self, raw: bytes) -> bool:
-        """Return whether a field of type `double` has a single-precision float, a difference that decoding loses.
-
-        The tuple has all fields of that type.
-        """
+        """Return whether a field of type `double` has a single-precision float, a difference that decoding loses."""
         elements = split_array(raw)
-        return any(elements[number][0] == FLOAT32 for number in self.doubles)
+        return any(number < len(elements) and elements[number][0] == FLOAT32 for number in self.doubles)
 
 
 class TupleFormat:
@@ -457,20 +454,19 @@ def _checks(node: _Node, value: str, depth: int = 0) -> list[str]:
 
 
 def _common_case(tree: _FieldTree) -> str:
-    """Return the source of "all fields `f` of the tuple `raw` exist and are valid"; it may be False for a valid
-    tuple.
+    """Return the source of "the fields `f` of the tuple `raw` are valid"; it may be False for a valid tuple.
+
+    Fields at the end that may be nil may be missing.
     """
+    needed = max((n + 1 for n, node in enumerate(tree.nodes) if node.children or not node.is_nullable), default=0)
     checks = []
-    needed = 0
     for number, node in enumerate(tree.nodes):
-        own = _checks(node, f"f[{number}]")
-        checks += own
-        if own or not node.is_nullable:
-            needed = number + 1
+        if own := " and ".join(_checks(node, f"f[{number}]")):
+            checks.append(own if number < needed else f"(size <= {number} or {own})")
     if tree.exact_field_count:
-        size = f"len(f) == {tree.exact_field_count}" if tree.exact_field_count >= needed else "False"
+        size = f"(size := len(f)) == {tree.exact_field_count}" if tree.exact_field_count >= needed else "False"
     else:
-        size = f"len(f) >= {needed}"
+        size = f"(size := len(f)) >= {needed}"
     if tree.doubles:
         # Only a tuple with the mark of a single-precision float somewhere, perhaps within another value, is split.
         checks.append(f"({FLOAT32} not in raw or not has_single_float(raw))")

@@ -86,6 +86,20 @@ def test_one_tuple_with_the_byte_of_a_single_float_costs_the_others_nothing(monk
     assert not alone
 
 
+def test_missing_fields_at_the_end_take_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thorough check takes ten times as long, and spaces that were extended have many such tuples."""
+    optional = [FieldDef(name, kind, is_nullable=True) for name, kind in (("b", T.STRING), ("c", T.DOUBLE))]
+    form = TupleFormat([FieldDef("a", T.UNSIGNED), *optional], [PRIMARY])
+    good: list[list[Any]] = [[1], [0xCA], [1, "x"], [1, None, 0.5]]
+    with monkeypatch.context() as context:
+        context.setattr("box.data.format._FieldTree.check", None)
+        short = TupleFormat(form.fields, [PRIMARY])
+        assert short.validate_many(list(map(pack, good))) == good
+        assert [short.validate(pack(value)) for value in good] == good
+    assert error_of(form, [1, 2]) == ("FIELD_TYPE", mismatch("2 (b)", "string", "unsigned"))
+    assert error_of(form, [])[0] == "FIELD_MISSING"
+
+
 def test_many_tuples_come_with_the_uuids_that_are_part_of_a_key() -> None:
     """Others take long to decode. Their form is checked all the same."""
     fields = [FieldDef("id", T.UNSIGNED), FieldDef("owner", T.UUID)]
