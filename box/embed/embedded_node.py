@@ -116,8 +116,11 @@ class Node:
 
         Raises:
             ClientError: ALREADY_RUNNING, the node is running already. See `Node` for the other errors of a start.
+            RuntimeError: no loop of asyncio runs, for example because the program uses trio.
         """
         embedding = self._embedding
+        if asyncio._get_running_loop() is None:
+            raise RuntimeError("box.Node needs a running loop of asyncio; box.sync.Node works without one")
         if embedding.is_running:
             raise client_error(ErrorCode.ALREADY_RUNNING, str(self._directory))
         self._make_directory()
@@ -153,7 +156,9 @@ class Node:
             return error
         path = os.fspath(self._directory)
         if error.code == ErrorCode.ALREADY_RUNNING and not self._options.get("wal_dir"):
-            return client_error(ErrorCode.ALREADY_RUNNING, f"'{path}'")
+            refusal = client_error(ErrorCode.ALREADY_RUNNING, f"'{path}'")
+            refusal.add_note("Another running node has the directory, in this process or in another one.")
+            return refusal
         text = error.message.replace("directory '.'", f"directory '{path}'").replace("'./", f"'{path}/")
         return error if text == error.message else BoxError(error.code, text, type=error.type, errno=error.errno)
 
@@ -173,7 +178,7 @@ class Node:
         back. In a forked child process the call does nothing, because the node belongs to the parent.
 
         Raises:
-            RuntimeError: the call comes from another thread than the node's.
+            RuntimeError: the call comes from another thread or event loop than the node's.
         """
         embedding = self._embedding
         if embedding.running_contexts is not None:

@@ -48,7 +48,7 @@ class SpaceHandle(Generic[R]):
         ReadOnlyError: the instance accepts no changes.
         TransactionError: the transaction of the task was rolled back.
         NotReadyError: the node does not run.
-        RuntimeError: the call comes from another thread than the node's.
+        RuntimeError: the call comes from another thread or event loop than the node's.
     """
 
     def __init__(

@@ -44,6 +44,9 @@ class BlockingNode:
         """The node of `box.embed`, for coroutines on its loop."""
         self._contexts: ThreadContexts | None = None
 
+    def __repr__(self) -> str:
+        return repr(self.asynchronous)
+
     @property
     def _running(self) -> ThreadContexts:
         if self._contexts is None:
@@ -107,7 +110,7 @@ class BlockingNode:
             UnsupportedError: `memtx_use_mvcc_engine` is off.
         """
         if not self._has_versions:
-            raise unsupported("box.sync.Node", "transactions without memtx_use_mvcc_engine")
+            raise unsupported("box.sync.Node", "transactions without memtx_use_mvcc_engine: leave it on")
         return BlockingTransaction(self._running, self.asynchronous._embedding.core)
 
     def eval(self, source: str, *args: Any) -> Any:
