@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from box.embed import Node as AsynchronousNode
 from box.embed import NodeInfo, NodeOptions
+from box.embed.sql_statements import advise
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.sync.blocking_prepared import BlockingPrepared
 from box.sync.blocking_schema import BlockingSchema, BlockingSpaces
@@ -124,7 +125,11 @@ class BlockingNode:
     def execute(self, sql: str, params: Parameters = ()) -> SqlResult:
         """Run a statement of SQL; see `box.Node.execute`."""
         contexts = self._running
-        result = contexts.execute(lambda ctx: contexts.statements.run_now(ctx, sql, params))
+        try:
+            result = contexts.execute(lambda ctx: contexts.statements.run_now(ctx, sql, params))
+        except BoxError as error:
+            advise(error, self.asynchronous._embedding.core)
+            raise
         return contexts.call(lambda: self.asynchronous.execute(sql, params)) if result is None else result
 
     def arrow(self, sql: str, params: Parameters = ()) -> pa.Table:
