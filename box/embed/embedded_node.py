@@ -77,7 +77,7 @@ class Node:
     `log` names another destination. `os.exit(code)` in Lua raises SystemExit in the program's event loop.
 
     Raises:
-        TypeError: an option does not exist.
+        TypeError: an option does not exist, or `directory` is no path.
         ConfigError: an option has a wrong value (at the start).
         BoxSystemError: the directory cannot be made or read (at the start).
         ClientError: ALREADY_RUNNING, another running node owns the directory (at the start).
@@ -91,6 +91,9 @@ class Node:
         **options: Unpack[NodeOptions],
     ) -> None:
         check_names("Node()", options)
+        if directory is not None and not isinstance(directory, (str, PathLike)):
+            kind = type(directory).__name__
+            raise TypeError(f"the directory is a path, not {kind}: {directory!r}; options are keywords: listen=3301")
         self._embedding = embedding = Embedding()
         self._directory = directory
         self._logger = logger or logger_of_nodes()
@@ -122,7 +125,7 @@ class Node:
         if asyncio._get_running_loop() is None:
             raise RuntimeError("box.Node needs a running loop of asyncio; box.sync.Node works without one")
         if embedding.is_running:
-            raise client_error(ErrorCode.ALREADY_RUNNING, str(self._directory))
+            raise BoxError(ErrorCode.ALREADY_RUNNING, "The node is running already")
         self._make_directory()
         instance = self._make_instance()
         try:
@@ -148,6 +151,8 @@ class Node:
             os.mkdir(self._directory)
         except OSError as error:
             path = os.fspath(self._directory)
+            if isinstance(error, FileExistsError):
+                raise system_error(f"'{path}' is not a directory", error.errno or 0) from None
             raise system_error(f"can't create directory '{path}': {error.strerror}", error.errno or 0) from None
 
     def _with_directory(self, error: BoxError) -> BoxError:

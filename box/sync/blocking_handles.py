@@ -195,7 +195,7 @@ class BlockingSpace(DirectRequests[R], Facade[SpaceHandle[R]]):
         name: str,
         *,
         type: str | None = None,
-        parts: Sequence[Any] | None = None,
+        parts: str | Sequence[Any] | None = None,
         unique: bool | None = None,
         id: int | None = None,
         sequence: bool | str | None = None,

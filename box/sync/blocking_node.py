@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from box.embed import Node as AsynchronousNode
 from box.embed import NodeInfo, NodeOptions
 from box.embed.sql_statements import advise
-from box.errors import BoxError, ErrorCode, client_error, unsupported
+from box.errors import BoxError, ErrorCode, unsupported
 from box.sync.blocking_prepared import BlockingPrepared
 from box.sync.blocking_schema import BlockingSchema, BlockingSpaces
 from box.sync.blocking_transaction import BlockingTransaction
@@ -79,7 +79,7 @@ class BlockingNode:
             ClientError: ALREADY_RUNNING, the node is running already. See `box.Node` for the other errors of a start.
         """
         if self._contexts is not None:
-            raise client_error(ErrorCode.ALREADY_RUNNING, repr(self))
+            raise BoxError(ErrorCode.ALREADY_RUNNING, "The node is running already")
         thread = LoopThread("box")
         try:
             self._contexts = thread.call(lambda: self._start(thread))

@@ -93,3 +93,37 @@ def test_a_text_that_is_no_unicode_is_named() -> None:
         space.create_index("pk")
         with pytest.raises(BoxError, match=r"the text 'a\\ud800' is not valid Unicode: pass bytes"):
             space.insert([1, "a\ud800"])
+
+
+def test_one_name_is_a_part() -> None:
+    """A text is not taken apart into letters."""
+    with BlockingNode() as node:
+        space = node.schema.create_space("s", format=[("id", "unsigned"), ("name", "string")])
+        space.create_index("pk", parts="id")
+        space.create_index("name", parts="name")
+        space.insert([1, "pear"])
+        assert space.index["name"].get("pear") == (1, "pear")
+        space.index["name"].alter(parts="id")
+        assert space.index["name"].get(1) == (1, "pear")
+
+
+def test_a_node_that_runs_is_not_started_again() -> None:
+    node = BlockingNode()
+
+    async def again() -> None:
+        await node.asynchronous.start()
+
+    with node:
+        with pytest.raises(BoxError, match="The node is running already"):
+            node.start()
+        future = asyncio.run_coroutine_threadsafe(again(), node.asynchronous._embedding.core.loop)
+        with pytest.raises(BoxError, match="The node is running already"):
+            future.result(10)
+
+
+def test_directories_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="the directory is a path, not int: 3301; options are keywords: listen=3301"):
+        Node(3301)  # type: ignore[arg-type]
+    (tmp_path / "file").touch()
+    with pytest.raises(BoxError, match="file' is not a directory"):
+        BlockingNode(tmp_path / "file").start()
