@@ -45,6 +45,12 @@ def _leave(code: int) -> None:
     raise SystemExit(code)
 
 
+def _check_path(directory: object) -> None:
+    if directory is not None and not isinstance(directory, (str, PathLike)):
+        kind = type(directory).__name__
+        raise TypeError(f"the directory is a path, not {kind}: {directory!r}; options are keywords: listen=3301")
+
+
 class ClusterInfo(TypedDict):
     """The replica set of a node: the `cluster` part of its information."""
 
@@ -91,9 +97,7 @@ class Node:
         **options: Unpack[NodeOptions],
     ) -> None:
         check_names("Node()", options)
-        if directory is not None and not isinstance(directory, (str, PathLike)):
-            kind = type(directory).__name__
-            raise TypeError(f"the directory is a path, not {kind}: {directory!r}; options are keywords: listen=3301")
+        _check_path(directory)
         self._embedding = embedding = Embedding()
         self._directory = directory
         self._logger = logger or logger_of_nodes()

@@ -297,9 +297,10 @@ class SpaceHandle(Generic[R]):
         """Create an index; the first index of a space is the primary one.
 
         `type` is "TREE" (the default), "HASH", "BITSET" or "RTREE". `dimension` and `distance` are options of an RTREE.
-        `parts` are one name, or a list of names or numbers of fields, or dicts with `field`, `type`, `path`, `is_nullable`, `exclude_null`,
-        `collation`. The default is the first field, or the second field for BITSET and RTREE. With `sequence` the
-        first part is filled from a sequence: True creates one, a name selects an existing one.
+        `parts` is one name, or a list: of names or numbers of fields, or of dicts with `field`, `type`, `path`,
+        `is_nullable`, `exclude_null`, `collation`. The default is the first field, or the second field for BITSET and
+        RTREE. With `sequence` the first part is filled from a sequence: True creates one, a name selects an existing
+        one.
 
         Raises:
             AlreadyExistsError: an index with this name exists.
