@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -42,6 +44,29 @@ def test_the_service_of_aiohttp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     pear = {"id": 1, "name": "pear"}
     assert asyncio.run(visit(pear, 201)) == [1, "pear"]
     assert "Duplicate key exists" in asyncio.run(visit(pear, 409))
+
+
+def test_the_node_of_flask_starts_at_the_first_request_of_a_fork(tmp_path: Path) -> None:
+    """The node is made by the import, and started by the first request, in a process that was forked in between."""
+    source = blocks()[2].replace("from flask import Flask\n", "")
+    program = f"""
+import os, sys
+from types import SimpleNamespace
+Flask = lambda name: SimpleNamespace(get=lambda path: lambda handler: handler)
+{source}
+for _ in range(2):
+    if child := os.fork():
+        assert os.waitpid(child, 0)[1] == 0
+        continue
+    node().schema.create_space("goods", if_not_exists=True).create_index("pk", if_not_exists=True)
+    print(count(), flush=True)
+    the_node.stop()
+    os._exit(0)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "{'goods': 0}\n" * 2), done.stderr
 
 
 def test_the_service_of_fastapi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
