@@ -341,7 +341,7 @@ def _suggest_command(word: str) -> None:
     """Name the command that a mistyped word resembles, if there is one."""
     import difflib
 
-    from console.cli import COMMANDS
+    from console.command_texts import COMMANDS
 
     for command in difflib.get_close_matches(word, COMMANDS, 1, 0.7):
         streams.complain(f"lunabox: did you mean the command {command!r}?")
