@@ -16,11 +16,9 @@ import os
 import sys
 from typing import NoReturn
 
-from console.command_texts import HELP, version_text
+from console.command_texts import COMMANDS, HELP, version_text
 
 USAGE_ERROR = 64  # EX_USAGE of sysexits.h
-COMMANDS = ("completion", "connect", "init", "sql", "top")
-"""The words that are commands, not scripts; a script of this name is run as `./connect`."""
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from box.instance.version import VERSION
 
 PACKAGE = "Tarantool 2.8.1-0-g0000000"
+COMMANDS = ("completion", "connect", "init", "sql", "top")
+"""The words that are commands, not scripts; a script of this name is run as `./connect`."""
 
 HELP = """\
 Lunabox - a database node and Lua application server

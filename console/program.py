@@ -331,8 +331,20 @@ def _check_script(path: str | None) -> int:
         return 1
     except OSError as error:
         streams.write(f"Can't open script {path}: {error.strerror}\n")
+        if isinstance(error, FileNotFoundError):
+            _suggest_command(path)
         return error.errno or 1
     return 0
+
+
+def _suggest_command(word: str) -> None:
+    """Name the command that a mistyped word resembles, if there is one."""
+    import difflib
+
+    from console.command_texts import COMMANDS
+
+    for command in difflib.get_close_matches(word, COMMANDS, 1, 0.7):
+        streams.complain(f"lunabox: did you mean the command {command!r}?")
 
 
 def _check_directory() -> int:

@@ -73,6 +73,13 @@ def _no_operations(given: Any) -> TypeError:
     return TypeError(f"operations are a list of lists such as {expected}, not {given!r}")
 
 
+def part_list(parts: Any) -> Any:
+    """Return the parts of an index as a list; a single name stands for one part."""
+    if isinstance(parts, str):
+        return [parts]
+    return list(parts) if isinstance(parts, Iterable) else parts
+
+
 def rows_of(caller: str, rows: Iterable[Any]) -> Iterable[Any]:
     """Return the rows of a call that stores many, after a check that they are several rows.
 

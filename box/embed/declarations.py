@@ -44,6 +44,7 @@ class Declarations:
     def __init__(self, embedding: Embedding) -> None:
         self._embedding = embedding
         self._functions: dict[str, PythonFunction] = {}
+        # Replaced, never changed: threads of `box.sync` declare triggers while the loop's thread runs them.
         self._triggers: list[NodeTrigger] = []
         self._table: FunctionTable | None = None
 
@@ -56,13 +57,12 @@ class Declarations:
     def trigger(self, kind: str, function: PythonFunction) -> NodeTrigger:
         """Declare a trigger of the kind `on_connect`, `on_disconnect` or `on_shutdown`; the newest runs first."""
         trigger = NodeTrigger(self, kind, function)
-        self._triggers.insert(0, trigger)
+        self._triggers = [trigger, *self._triggers]
         return trigger
 
     def remove(self, trigger: NodeTrigger) -> None:
         """Remove a trigger."""
-        if trigger in self._triggers:
-            self._triggers.remove(trigger)
+        self._triggers = [other for other in self._triggers if other is not trigger]
 
     def apply(self, instance: LuaInstance) -> None:
         """Install all declared functions and triggers on a new instance."""

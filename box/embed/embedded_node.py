@@ -45,6 +45,12 @@ def _leave(code: int) -> None:
     raise SystemExit(code)
 
 
+def _check_path(directory: object) -> None:
+    if directory is not None and not isinstance(directory, (str, PathLike)):
+        kind = type(directory).__name__
+        raise TypeError(f"the directory is a path, not {kind}: {directory!r}; options are keywords: listen=3301")
+
+
 class ClusterInfo(TypedDict):
     """The replica set of a node: the `cluster` part of its information."""
 
@@ -77,7 +83,7 @@ class Node:
     `log` names another destination. `os.exit(code)` in Lua raises SystemExit in the program's event loop.
 
     Raises:
-        TypeError: an option does not exist.
+        TypeError: an option does not exist, or `directory` is no path.
         ConfigError: an option has a wrong value (at the start).
         BoxSystemError: the directory cannot be made or read (at the start).
         ClientError: ALREADY_RUNNING, another running node owns the directory (at the start).
@@ -91,6 +97,7 @@ class Node:
         **options: Unpack[NodeOptions],
     ) -> None:
         check_names("Node()", options)
+        _check_path(directory)
         self._embedding = embedding = Embedding()
         self._directory = directory
         self._logger = logger or logger_of_nodes()
@@ -116,10 +123,13 @@ class Node:
 
         Raises:
             ClientError: ALREADY_RUNNING, the node is running already. See `Node` for the other errors of a start.
+            RuntimeError: no loop of asyncio runs, for example because the program uses trio.
         """
         embedding = self._embedding
+        if asyncio._get_running_loop() is None:
+            raise RuntimeError("box.Node needs a running loop of asyncio; box.sync.Node works without one")
         if embedding.is_running:
-            raise client_error(ErrorCode.ALREADY_RUNNING, str(self._directory))
+            raise BoxError(ErrorCode.ALREADY_RUNNING, "The node is running already")
         self._make_directory()
         instance = self._make_instance()
         try:
@@ -145,6 +155,8 @@ class Node:
             os.mkdir(self._directory)
         except OSError as error:
             path = os.fspath(self._directory)
+            if isinstance(error, FileExistsError):
+                raise system_error(f"'{path}' is not a directory", error.errno or 0) from None
             raise system_error(f"can't create directory '{path}': {error.strerror}", error.errno or 0) from None
 
     def _with_directory(self, error: BoxError) -> BoxError:
@@ -153,7 +165,9 @@ class Node:
             return error
         path = os.fspath(self._directory)
         if error.code == ErrorCode.ALREADY_RUNNING and not self._options.get("wal_dir"):
-            return client_error(ErrorCode.ALREADY_RUNNING, f"'{path}'")
+            refusal = client_error(ErrorCode.ALREADY_RUNNING, f"'{path}'")
+            refusal.add_note("Another running node has the directory, in this process or in another one.")
+            return refusal
         text = error.message.replace("directory '.'", f"directory '{path}'").replace("'./", f"'{path}/")
         return error if text == error.message else BoxError(error.code, text, type=error.type, errno=error.errno)
 
@@ -173,7 +187,7 @@ class Node:
         back. In a forked child process the call does nothing, because the node belongs to the parent.
 
         Raises:
-            RuntimeError: the call comes from another thread than the node's.
+            RuntimeError: the call comes from another thread or event loop than the node's.
         """
         embedding = self._embedding
         if embedding.running_contexts is not None:

@@ -68,6 +68,15 @@ class Embedding:
         """The number of the program's objects that use each prepared statement, by statement id."""
         self._background: set[asyncio.Future[Any]] = set()
 
+    def __reduce__(self) -> str:
+        """Refuse to be pickled or copied, as a part of a node, a handle or a transaction.
+
+        Raises:
+            TypeError: always.
+        """
+        remedy = "pass on rows, or the address of `listen` for a client"
+        raise TypeError(f"a node, its spaces and its transactions cannot be pickled or copied: {remedy}")
+
     # -- life
 
     def prepare(self, contexts: TaskContexts) -> None:
@@ -150,7 +159,7 @@ class Embedding:
         """Return a context for one call in the node's own session, whose user is admin.
 
         Raises:
-            RuntimeError: in another thread than the node's.
+            RuntimeError: in another thread or event loop than the node's.
             NotReadyError: before the start and after the stop.
         """
         return self.contexts.current(caller)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from box.embed.embedded_node import Node
 from box.embed.lua_instance import LuaInstance
 from box.embed.node_options import NodeOptions
-from box.errors import BoxError, illegal_params
+from box.errors import BoxError, ErrorCode
 from box.instance.node import Instance
 from box.journal.directory import LogDirectory, LogKind
 from box.journal.read_only_storage import ReadOnlyStorage
@@ -26,7 +26,7 @@ class FilesNode(Node):
     for each.
 
     Raises:
-        BoxError: ILLEGAL_PARAMS, there is no snapshot; SYSTEM, the directory cannot be read (at the start).
+        BoxError: MISSING_SNAPSHOT, there is no snapshot; SYSTEM, the directory cannot be read (at the start).
         XlogError: a file is broken (at the start).
     """
 
@@ -61,9 +61,15 @@ class FilesNode(Node):
         except BoxError as error:
             raise self._with_directory(error) from None
         if not snapshots.files:
-            is_there = any(name.endswith(_SUFFIX) for name in self._storage.names("."))
-            raise illegal_params(f"{self._path} holds no snapshot{' that can be read' if is_there else ''}")
+            raise BoxError(ErrorCode.MISSING_SNAPSHOT, self._why_nothing())
         await super().start()
+
+    def _why_nothing(self) -> str:
+        if any(name.endswith(_SUFFIX) for name in self._storage.names(".")):
+            return f"No snapshot in {self._path} can be read"
+        if self._is_file:
+            return f"There is no snapshot {self._path}"
+        return f"There is no snapshot in {self._path}: run box.snapshot() on its node first"
 
     def _with_directory(self, error: BoxError) -> BoxError:
         """Return an error that names the path as the user gave it, with the system's reason."""

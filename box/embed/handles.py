@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, cast
 
+from box.embed.arguments import part_list
 from box.embed.change_stream import MAX_BYTES
 from box.embed.row_page import PAGE_SIZE, RowPage
 from box.embed.space_requests import Requests
@@ -48,7 +49,7 @@ class SpaceHandle(Generic[R]):
         ReadOnlyError: the instance accepts no changes.
         TransactionError: the transaction of the task was rolled back.
         NotReadyError: the node does not run.
-        RuntimeError: the call comes from another thread than the node's.
+        RuntimeError: the call comes from another thread or event loop than the node's.
     """
 
     def __init__(
@@ -286,7 +287,7 @@ class SpaceHandle(Generic[R]):
         name: str,
         *,
         type: str | None = None,
-        parts: Sequence[Any] | None = None,
+        parts: str | Sequence[Any] | None = None,
         unique: bool | None = None,
         id: int | None = None,
         sequence: bool | str | None = None,
@@ -296,9 +297,10 @@ class SpaceHandle(Generic[R]):
         """Create an index; the first index of a space is the primary one.
 
         `type` is "TREE" (the default), "HASH", "BITSET" or "RTREE". `dimension` and `distance` are options of an RTREE.
-        `parts` are names or numbers of fields, or dicts with `field`, `type`, `path`, `is_nullable`, `exclude_null`,
-        `collation`. The default is the first field, or the second field for BITSET and RTREE. With `sequence` the
-        first part is filled from a sequence: True creates one, a name selects an existing one.
+        `parts` is one name, or a list: of names or numbers of fields, or of dicts with `field`, `type`, `path`,
+        `is_nullable`, `exclude_null`, `collation`. The default is the first field, or the second field for BITSET and
+        RTREE. With `sequence` the first part is filled from a sequence: True creates one, a name selects an existing
+        one.
 
         Raises:
             AlreadyExistsError: an index with this name exists.
@@ -308,7 +310,7 @@ class SpaceHandle(Generic[R]):
         """
         given = {
             "type": type,
-            "parts": None if parts is None else list(parts),
+            "parts": None if parts is None else part_list(parts),
             "unique": unique,
             "id": id,
             "sequence": sequence,
@@ -468,6 +470,8 @@ class IndexHandle(Generic[R]):
 
     async def alter(self, **options: Any) -> None:
         """Change `parts`, `unique`, `type` or other options; see `SpaceHandle.create_index` for their values."""
+        if "parts" in options:
+            options["parts"] = part_list(options["parts"])
         await self._requests.run_index(self.name, "alter(...)", options)
 
     async def rename(self, name: str) -> None:

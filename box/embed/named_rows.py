@@ -220,5 +220,7 @@ def _refusal_of_one(value: Any) -> BoxError | None:
     except BoxError as error:
         if error.code != ErrorCode.PROC_RET:
             return error
+        if isinstance(value, str):
+            return illegal_params(f"the text {value!r} is not valid Unicode: pass bytes to store it as varbinary")
         return illegal_params(f"a value of type {type(value).__name__} cannot be stored")
     return None

@@ -183,7 +183,11 @@ class Requests:
     async def ended(self, pending: Pending) -> bytes | None:
         """Wait for a pending change and return its tuple. If the caller is cancelled, an open transaction is rolled
         back.
+
+        Raises:
+            RuntimeError: the caller runs in another event loop than the node, where it would wait for ever.
         """
+        self._check_loop()
         try:
             return await pending.wait()
         except asyncio.CancelledError:
@@ -231,7 +235,11 @@ class Requests:
         else:
             pending = await self._store_one_by_one(kind, raws)
         if pending is not None:
+            self._check_loop()
             await pending.wait()
+
+    def _check_loop(self) -> None:
+        self.embedding.contexts.check_loop(f"the handle of space {self.name!r}")
 
     def store_at_once(self, kind: int, raws: list[bytes]) -> Any:
         """Store packed tuples in a space without triggers. Returns the pending commit, if there is one to wait for."""
@@ -311,6 +319,7 @@ class Requests:
         if limit < 1:
             raise illegal_params("limit of changes must be positive")
         self.context()
+        self._check_loop()
         return ChangeStream(self.embedding, self._space, limit, max_bytes, self._codec, start)
 
     # -- reads

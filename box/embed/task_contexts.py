@@ -5,7 +5,7 @@ called in                                         context
 a function or trigger that Lua or a write called  that of the fiber or the write
 a task that has a transaction open                the transaction's
 anything else                                     a new one: the call is a transaction of its own
-another thread than the node's                    RuntimeError
+another thread or loop than the node's            RuntimeError, except for requests that need no wait
 ```
 
 Without tuple versions (`memtx_use_mvcc_engine`) other tasks would see the changes of an open transaction, so its task
@@ -35,9 +35,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _NO_THREAD: Final = -1
-_FORKED: Final = (
-    "in a fork: the node belongs to the process that has started it, and a fork of that needs one of its own"
-)
+_FORKED: Final = "in a fork: the node belongs to the process that has started it; start a node after the fork instead"
 
 
 class TaskTransaction:
@@ -97,7 +95,7 @@ class TaskContexts:
         """Return the context of one call.
 
         Raises:
-            RuntimeError: the call comes from another thread than the node's.
+            RuntimeError: the call comes from another thread or another event loop than the node's.
         """
         self.check_thread(caller)
         if self._inside is not None:
@@ -109,7 +107,7 @@ class TaskContexts:
         return Context(self._session)
 
     def check_thread(self, caller: str) -> None:
-        """Refuse a call from another thread than the node's, or from a fork of its process.
+        """Refuse a call from another thread or event loop than the node's, or from a fork of its process.
 
         Raises:
             RuntimeError: the call is refused; the text names `caller`.
@@ -119,6 +117,20 @@ class TaskContexts:
                 raise RuntimeError(f"{caller} is used {_FORKED}")
             remedy = "use asyncio.run_coroutine_threadsafe with the node's loop"
             raise RuntimeError(f"{caller} is used outside of the thread of its node: {remedy}")
+        self.check_loop(caller)
+
+    def check_loop(self, caller: str) -> None:
+        """Refuse a call from another event loop than the node's, such as that of a second `asyncio.run`.
+
+        Raises:
+            RuntimeError: the call is refused; the text names `caller`.
+        """
+        running = asyncio._get_running_loop()
+        if running is not self._loop and running is not None:
+            remedy = "start, use and stop it in one loop, or use box.sync.Node, which has a loop of its own"
+            raise RuntimeError(
+                f"{caller} is used in another event loop than the one that has started the node: {remedy}"
+            )
 
     def new(self) -> Context:
         """Return a new context, for a separate line of execution."""
@@ -272,5 +284,6 @@ def _queue_of(loop: asyncio.AbstractEventLoop) -> deque[asyncio.Handle]:
     queue = _ready_of(loop)
     if queue is None:
         name = type(loop).__module__.partition(".")[0]
-        raise unsupported(f"The event loop of {name}", "transactions without memtx_use_mvcc_engine")
+        remedy = "start the node with memtx_use_mvcc_engine=True"
+        raise unsupported(f"The event loop of {name}", f"transactions without memtx_use_mvcc_engine: {remedy}")
     return queue

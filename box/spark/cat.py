@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import datetime
 import io
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TextIO
 
 from box.data.codec import unpack
-from box.errors import BoxError
+from box.errors import BoxError, ErrorCode
 from box.exit_status import INTERRUPTED, after_closed_pipe, after_lost_output
 from box.journal.rows import decode_rows
 from box.journal.xlog_errors import XlogError
@@ -210,11 +211,20 @@ def print_rows(args: argparse.Namespace, out: TextIO) -> None:
     chosen, form = RowChoice(args), _FORMATS[args.format]
     if args.format == "table":
         print(_HEADING, file=out)
+    unseen = set(args.space or ())
     for path in args.files:
+        if os.path.isdir(path):
+            pattern = os.path.join(path, "*.snap")
+            raise BoxError(ErrorCode.SYSTEM, f"{path} is a directory: name files in it, such as {pattern}")
         for item in rows_of(path, skips_corrupt=args.skip_corrupt):
+            if unseen:
+                unseen -= {item.space, str(item.space_id)}
             if chosen.passes(item):
                 print(form(item), file=out)
     out.flush()
+    for name in sorted(unseen):
+        hint = "" if name.isdigit() else "; a log alone has ids only, a snapshot beside it has the names of spaces"
+        print(f"lunabox-cat: no row of a space {name!r}{hint}", file=sys.stderr)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

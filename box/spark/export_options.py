@@ -108,7 +108,7 @@ def job_of(argv: Sequence[str] | None) -> ExportJob:
         command.error("--report goes without --all, --dry-run and --to")
     wanted = 1 if args.report is not None else 1 + (not args.all) + (not args.dry_run)
     if len(args.places) != wanted:
-        command.error(f"{wanted} arguments are needed, {len(args.places)} given; the forms are:\n{_FORMS}")
+        command.error(f"{wanted} arguments are needed, {len(args.places)} given: see the forms above")
     if not args.dry_run and args.report is None and args.to is None:
         command.error("--to is needed: " + ", ".join(FORMATS))
     places = list(args.places)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from box.embed import Change, ChangeStream, IndexHandle, SpaceHandle
 from box.embed.callables import PythonFunction, SpaceTrigger
 from box.embed.change_stream import MAX_BYTES
-from box.embed.declarations import NodeTrigger
 from box.embed.row_page import PAGE_SIZE, RowPage
 from box.sync.direct_requests import DirectRequests
 from box.sync.facade import Facade
@@ -196,7 +195,7 @@ class BlockingSpace(DirectRequests[R], Facade[SpaceHandle[R]]):
         name: str,
         *,
         type: str | None = None,
-        parts: Sequence[Any] | None = None,
+        parts: str | Sequence[Any] | None = None,
         unique: bool | None = None,
         id: int | None = None,
         sequence: bool | str | None = None,
@@ -336,8 +335,8 @@ class BlockingSpace(DirectRequests[R], Facade[SpaceHandle[R]]):
         self._run(lambda: self.asynchronous.drop())
 
 
-class BlockingTrigger(Facade[SpaceTrigger | NodeTrigger]):
-    """A trigger of a space or node that was set through a blocking handle."""
+class BlockingTrigger(Facade[SpaceTrigger]):
+    """A trigger of a space that was set through a blocking handle."""
 
     def remove(self) -> None:
         """Remove the trigger; a second call does nothing."""

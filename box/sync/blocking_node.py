@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from box.embed import Node as AsynchronousNode
 from box.embed import NodeInfo, NodeOptions
-from box.errors import BoxError, ErrorCode, client_error, unsupported
+from box.embed.sql_statements import advise
+from box.errors import BoxError, ErrorCode, unsupported
 from box.sync.blocking_prepared import BlockingPrepared
 from box.sync.blocking_schema import BlockingSchema, BlockingSpaces
 from box.sync.blocking_transaction import BlockingTransaction
@@ -19,6 +20,8 @@ from box.sync.thread_contexts import ThreadContexts
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from box.embed.callables import PythonFunction
+    from box.embed.declarations import NodeTrigger
     from box.embed.sql_statements import Parameters, SqlResult
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -44,12 +47,20 @@ class BlockingNode:
         """The node of `box.embed`, for coroutines on its loop."""
         self._contexts: ThreadContexts | None = None
 
+    def __repr__(self) -> str:
+        return repr(self.asynchronous)
+
     @property
     def _running(self) -> ThreadContexts:
         if self._contexts is None:
             remedy = "use `with node`, or `node.start()` before"
             raise BoxError(ErrorCode.LOADING, f"The node is not started: {remedy}")
         return self._contexts
+
+    @property
+    def is_running(self) -> bool:
+        """True between the start and the stop."""
+        return self.asynchronous.is_running
 
     @property
     def space(self) -> BlockingSpaces:
@@ -68,7 +79,7 @@ class BlockingNode:
             ClientError: ALREADY_RUNNING, the node is running already. See `box.Node` for the other errors of a start.
         """
         if self._contexts is not None:
-            raise client_error(ErrorCode.ALREADY_RUNNING, repr(self))
+            raise BoxError(ErrorCode.ALREADY_RUNNING, "The node is running already")
         thread = LoopThread("box")
         try:
             self._contexts = thread.call(lambda: self._start(thread))
@@ -107,8 +118,8 @@ class BlockingNode:
             UnsupportedError: `memtx_use_mvcc_engine` is off.
         """
         if not self._has_versions:
-            raise unsupported("box.sync.Node", "transactions without memtx_use_mvcc_engine")
-        return BlockingTransaction(self._running, self.asynchronous._embedding.core)
+            raise unsupported("box.sync.Node", "transactions without memtx_use_mvcc_engine: leave it on")
+        return BlockingTransaction(self._running, self.asynchronous._embedding)
 
     def eval(self, source: str, *args: Any) -> Any:
         """Run Lua source; see `box.Node.eval`."""
@@ -121,7 +132,11 @@ class BlockingNode:
     def execute(self, sql: str, params: Parameters = ()) -> SqlResult:
         """Run a statement of SQL; see `box.Node.execute`."""
         contexts = self._running
-        result = contexts.execute(lambda ctx: contexts.statements.run_now(ctx, sql, params))
+        try:
+            result = contexts.execute(lambda ctx: contexts.statements.run_now(ctx, sql, params))
+        except BoxError as error:
+            advise(error, self.asynchronous._embedding.core)
+            raise
         return contexts.call(lambda: self.asynchronous.execute(sql, params)) if result is None else result
 
     def arrow(self, sql: str, params: Parameters = ()) -> pa.Table:
@@ -137,14 +152,46 @@ class BlockingNode:
         """Change options while the node runs; see `box.Node.configure`."""
         self._running.call(lambda: self.asynchronous.configure(**options))
 
-    def function(self, function: F) -> F:
+    @overload
+    def function(self, function: F) -> F: ...
+
+    @overload
+    def function(self, function: str) -> Callable[[F], F]: ...
+
+    def function(self, function: F | str) -> F | Callable[[F], F]:
         """Make a Python function a global of Lua; see `box.Node.function`. The function runs in the node's thread."""
+        if isinstance(function, str):
+            name = function
+
+            def declare(function: F) -> F:
+                self._declare(name, function)
+                return function
+
+            return declare
+        self._declare(function.__name__, function)
+        return function
+
+    def _declare(self, name: str, function: F) -> None:
+        if self._contexts is None:
+            self.asynchronous.function(name)(function)
+            return
 
         async def declare() -> None:
-            self.asynchronous.function(function)
+            self.asynchronous.function(name)(function)
 
-        self._running.call(declare)
-        return function
+        self._contexts.call(declare)
+
+    def on_connect(self, function: PythonFunction) -> NodeTrigger:
+        """See `box.Node.on_connect`. The function runs in the node's thread."""
+        return self.asynchronous.on_connect(function)
+
+    def on_disconnect(self, function: PythonFunction) -> NodeTrigger:
+        """See `box.Node.on_disconnect`. The function runs in the node's thread."""
+        return self.asynchronous.on_disconnect(function)
+
+    def on_shutdown(self, function: PythonFunction) -> NodeTrigger:
+        """See `box.Node.on_shutdown`. The function runs in the node's thread."""
+        return self.asynchronous.on_shutdown(function)
 
     @property
     def info(self) -> NodeInfo:

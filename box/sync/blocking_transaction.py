@@ -5,10 +5,12 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from box.embed.callables import transaction_hook
 from box.errors import BoxError, ErrorCode, client_error, fiber_is_cancelled
 
 if TYPE_CHECKING:
-    from box.instance.node import Instance
+    from box.embed.callables import PythonFunction
+    from box.embed.embedding import Embedding
     from box.session import Context
     from box.sync.thread_contexts import ThreadContexts
     from box.txn.transaction import Savepoint, Transaction
@@ -26,9 +28,10 @@ class BlockingTransaction:
         FiberIsCancelled: the node was stopped.
     """
 
-    def __init__(self, contexts: ThreadContexts, core: Instance) -> None:
+    def __init__(self, contexts: ThreadContexts, embedding: Embedding) -> None:
         self._contexts = contexts
-        self._core = core
+        self._embedding = embedding
+        self._core = embedding.core
         self._ctx: Context | None = None
         self._txn: Transaction | None = None
         self._is_over = False
@@ -113,6 +116,21 @@ class BlockingTransaction:
         pending = how(ctx)
         if pending is not None:
             await pending.wait()
+
+    def on_commit(self, function: PythonFunction) -> None:
+        """See `box.TransactionBlock.on_commit`. The function runs in the node's thread."""
+        hook = transaction_hook(self._embedding, function, "on_commit")
+        self._contexts.thread.run(self._changed().on_commit.append, hook)
+
+    def on_rollback(self, function: PythonFunction) -> None:
+        """See `box.TransactionBlock.on_rollback`. The function runs in the node's thread."""
+        hook = transaction_hook(self._embedding, function, "on_rollback")
+        self._contexts.thread.run(self._changed().on_rollback.append, hook)
+
+    def _changed(self) -> Transaction:
+        txn = self._own().txn
+        assert txn is not None
+        return txn
 
     def savepoint(self) -> BlockingSavepoint:
         """Set a savepoint at this place in the transaction."""

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 _OWN_THREAD: Final = "a blocking call in the thread of its node would wait for itself: use Node.asynchronous"
 _NESTED: Final = "a blocking call inside another one of this thread, as in a signal handler, would wait for itself"
-_FORKED: Final = "the node belongs to the process that has started it: a fork of that needs a node of its own"
+_FORKED: Final = "the node belongs to the process that has started it: start a node after the fork instead"
 
 _threads: weakref.WeakSet[LoopThread] = weakref.WeakSet()
 

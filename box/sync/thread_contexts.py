@@ -43,6 +43,10 @@ class ThreadContexts:
         self.statements = ThreadStatements(self._core, thread, self.commits)
         embedding.watchers[self] = None
 
+    def __reduce__(self) -> str:
+        """Refuse to be pickled or copied; see `Embedding.__reduce__`."""
+        return self._embedding.__reduce__()
+
     @property
     def own(self) -> Context | None:
         """The context of the transaction that this thread has open, or None."""

@@ -29,6 +29,8 @@ from box.testing.cut_network import CutNetwork, Cuts
 
 TIMEOUT: Final = 30.0
 """The seconds to wait for an election, a start or a sync: many times what each takes, so that only a hang fails."""
+_MOST: Final = 31
+"""The members that a replica set may have."""
 _POLL: Final = 0.01
 """Seconds between two checks of a condition."""
 
@@ -99,7 +101,8 @@ class Cluster:
 
     Raises:
         TypeError: an option does not exist.
-        ValueError: `size` is less than 1.
+        ValueError: `size` is less than 1 or more than 31, or a node that is not of this cluster is passed to a method.
+        RuntimeError: a node is asked for before the start.
         BoxError, TimeoutError: a node does not start (at the beginning of `async with`).
     """
 
@@ -112,8 +115,8 @@ class Cluster:
         **options: Unpack[NodeOptions],
     ) -> None:
         check_names("Cluster()", options)
-        if size < 1:
-            raise ValueError(f"a cluster has at least one node: {size}")
+        if not 1 <= size <= _MOST:
+            raise ValueError(f"a cluster has 1 to {_MOST} nodes, not {size}")
         self._size = size
         self._is_synchronous = synchronous
         self._given_directory = None if directory is None else Path(directory)
@@ -123,8 +126,21 @@ class Cluster:
         self.nodes: tuple[KillableNode, ...] = ()
         """All nodes of the cluster, including those that are down."""
 
+    def __repr__(self) -> str:
+        return f"<cluster of {self._size} nodes: {', '.join(map(_state, self.nodes)) or 'not started'}>"
+
     def __getitem__(self, number: int) -> KillableNode:
-        return self.nodes[number]
+        return self._started()[number]
+
+    def _started(self) -> tuple[KillableNode, ...]:
+        if not self.nodes:
+            raise RuntimeError("the cluster is not started: use `async with`")
+        return self.nodes
+
+    def _own(self, node: KillableNode) -> KillableNode:
+        if node not in self._started():
+            raise ValueError(f"{node!r} is no node of this cluster: pass c[0] or c.leader, for example")
+        return node
 
     def __iter__(self) -> Iterator[KillableNode]:
         return iter(self.nodes)
@@ -154,7 +170,7 @@ class Cluster:
         Raises:
             LookupError: no node accepts changes now, for example right after a kill. `wait_leader()` waits for one.
         """
-        writable = [node for node in self.nodes if node.is_writable]
+        writable = [node for node in self._started() if node.is_writable]
         if not writable:
             remedy = "`await cluster.wait_leader()`" if self._is_synchronous else "`await cluster.promote(node)`"
             states = ", ".join(map(_state, self.nodes))
@@ -175,7 +191,7 @@ class Cluster:
         Raises:
             TimeoutError: there is no leader in time.
         """
-        chosen = set(self.nodes if among is None else among)
+        chosen = set(self._started() if among is None else among)
         await self._until(lambda: any(node.is_writable for node in chosen), timeout, "a leader")
         return max((node for node in chosen if node.is_writable), key=lambda node: node.term)
 
@@ -188,6 +204,7 @@ class Cluster:
             BoxError: the node is down, or the election is lost.
             TimeoutError: the node has won the election but does not accept changes in time.
         """
+        self._own(node)
         if self._is_synchronous:
             await node.eval("box.ctl.promote()")
             await self._until(lambda: node.is_writable, TIMEOUT, f"{node.name} as leader")
@@ -211,13 +228,13 @@ class Cluster:
         named = [node for side in sides for node in side]
         if len(set(named)) != len(named):
             raise ValueError("a node is on two sides")
-        sides.append([node for node in self.nodes if node not in named])
+        sides.append([node for node in self._started() if node not in list(map(self._own, named))])
         self._cuts.divide([{node.address for node in side} for side in sides])
         await asyncio.sleep(0)
 
     async def kill(self, node: KillableNode) -> None:
         """End a node abruptly. Whatever it has acknowledged is in its directory."""
-        await node.kill()
+        await self._own(node).kill()
 
     async def start(self, node: KillableNode) -> None:
         """Start a node that was killed or stopped, from its directory.
@@ -225,7 +242,7 @@ class Cluster:
         Raises:
             ClientError: ALREADY_RUNNING, the node is up. See `box.Node` for the other errors of a start.
         """
-        await node.start()
+        await self._own(node).start()
 
     async def heal(self, *, timeout: float = TIMEOUT) -> None:
         """Remove all cuts, start all nodes, and wait until there is a leader and all nodes are in sync.
@@ -234,7 +251,7 @@ class Cluster:
             TimeoutError: this takes longer than `timeout` seconds.
         """
         self._cuts.clear()
-        down = [node for node in self.nodes if not node.is_running]
+        down = [node for node in self._started() if not node.is_running]
         async with asyncio.timeout(timeout):
             await asyncio.gather(*(node.start() for node in down))
         if self._is_synchronous:

@@ -24,7 +24,7 @@ whose tuples do not fit in memory. Its tables are the spaces by name.
 exit codes: 0 fine, 1 the statement failed or the files cannot be read, 2 wrong command line
 
 examples:
-  lunabox sql data 'SELECT * FROM goods WHERE price < 3'
+  lunabox sql data 'SELECT * FROM "goods" WHERE "price" < 3'
   lunabox sql data 'SELECT "name", COUNT(*) FROM "orders" GROUP BY "name"' --format csv > names.csv
   lunabox sql data 'SELECT name, count(*) FROM orders GROUP BY name' --master 'local[*]'
 """
@@ -57,7 +57,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
     try:
-        options = parser().parse_args(arguments)
+        options = parser().parse_intermixed_args(arguments)
     except SystemExit as end:
         return 2 if end.code else 0
     if options.statement is None:
@@ -70,7 +70,7 @@ def main(arguments: list[str]) -> int:
             return _run_on_spark(options)
         return asyncio.run(_run_here(options))
     except BoxError as error:
-        streams.complain(f"lunabox sql: {error}")
+        streams.complain("\n".join([f"lunabox sql: {error}", *getattr(error, "__notes__", ())]))
     except ModuleNotFoundError as error:
         if options.master is None or (error.name or "").partition(".")[0] in ("box", "console", "lua"):
             raise

@@ -128,10 +128,6 @@ class InstanceProcess:
     def listen_uri(self) -> str:
         return _uri(self.listen)
 
-    @property
-    def master_uri(self) -> str:
-        return self.master.listen_uri if self.master else ""
-
     async def start(self, options: StartOptions) -> None:
         """Start the node. Raises ServerError if it does not become ready."""
         if self.state is State.RUNNING:
@@ -326,12 +322,13 @@ class InstanceProcess:
         # The directory that contains the suites may be the project that they test.
         paths = [around.directory, suite.path, suite.path / "lua", suite.root, suite.root.parent]
         lua_path = ";".join([*(f"{path}/?.lua;{path}/?/init.lua" for path in paths), os.environ.get("LUA_PATH", "")])
+        master = {"MASTER": self.master.listen_uri} if self.master else {}
         return {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name != "MASTER"},
+            **master,
             "PATH": f"{around.directory}/{PROGRAMS}:{os.environ.get('PATH', os.defpath)}",
             "LISTEN": self.listen_uri,
             "ADMIN": self.admin_uri,
-            "MASTER": self.master_uri,
             "PWD": str(self.directory),
             "TEST_WORKDIR": str(self.directory),
             "TEST_INSTANCE": self.instance,

@@ -53,7 +53,8 @@ def find_luatest(case: TestCase, settings: Settings) -> list[Path]:
         root = Path(entry.partition("?")[0])
         if entry and (root / "luatest" / "init.lua").is_file():
             return []
-    raise SuiteError(f"no luatest: --luatest PATH, ${_VARIABLE}, or a directory .rocks above {case.suite.path}")
+    remedy = f"install it there, or name it with --luatest PATH or ${_VARIABLE}"
+    raise SuiteError(f"no luatest in a directory .rocks above {case.suite.path}: {remedy}")
 
 
 def _roots(path: Path) -> Iterator[Path]:

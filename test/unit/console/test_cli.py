@@ -95,6 +95,9 @@ def test_script_that_cannot_be_read(tmp_path: Path) -> None:
     """A script that cannot be opened ends with its errno as exit code; a directory can be opened but not read."""
     missing = run(tmp_path, "nope.lua")
     assert (missing.returncode, missing.stdout) == (2, "Can't open script nope.lua: No such file or directory\n")
+    assert missing.stderr == ""
+    mistyped = run(tmp_path, "conect", "localhost:3301")
+    assert (mistyped.returncode, mistyped.stderr) == (2, "lunabox: did you mean the command 'connect'?\n")
     directory = run(tmp_path, ".")
     assert (directory.returncode, directory.stdout) == (1, "")
     assert directory.stderr == "LuajitError: cannot read .: Is a directory\nfatal error, exiting the event loop\n"

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from box import Node
+from box import BoxError, Node
+from box.sync import Node as BlockingNode
 from console.commands.sql import main
 
 ROWS = [{"ID": 1, "NAME": "pear", "PRICE": 2.5}, {"ID": 2, "NAME": 'a "b", c', "PRICE": None}]
@@ -121,19 +122,53 @@ def test_a_node_runs_on_the_directory(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert capfd.readouterr().out.splitlines()[1] == "2,0"
 
 
+def test_options_before_the_statement(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["--format", "csv", "DIR", "QUERY"], ["DIR", "--format", "csv", "QUERY"]):
+        names = {"DIR": str(directory), "QUERY": "SELECT COUNT(*) AS n FROM goods"}
+        assert main([names.get(argument, argument) for argument in arguments]) == 0
+        assert capfd.readouterr().out.splitlines() == ["N", "2"]
+
+
+def test_a_name_that_sql_has_folded_is_explained(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Whoever creates `goods` in Lua or Python has to quote it in SQL."""
+
+    async def work() -> None:
+        async with Node(tmp_path) as node:
+            space = await node.schema.create_space("Goods", format=[("id", "unsigned")])
+            await space.create_index("pk")
+            await node.eval("box.snapshot()")
+            for run in (node.execute, node.prepare):
+                with pytest.raises(BoxError) as caught:
+                    await run("SELECT * FROM goods")
+                assert caught.value.__notes__ == [ADVICE]
+            with pytest.raises(BoxError) as caught:
+                await node.execute("SELECT * FROM other")
+            assert not hasattr(caught.value, "__notes__")
+
+    asyncio.run(work())
+    assert main([str(tmp_path), "SELECT * FROM goods"]) == 1
+    assert capfd.readouterr().err.splitlines() == ["lunabox sql: Space 'GOODS' does not exist", ADVICE]
+    with BlockingNode(tmp_path) as node, pytest.raises(BoxError) as caught:
+        node.execute("SELECT * FROM goods")
+    assert caught.value.__notes__ == [ADVICE]
+
+
+ADVICE = 'SQL folds names without quotes to upper case: write "Goods" in double quotes.'
+
+
 def test_directories_without_files(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path), "SELECT 1"]) == 1
     assert main([str(tmp_path / "x"), "SELECT 1"]) == 1
     assert main([str(tmp_path / "x.snap"), "SELECT 1"]) == 1
     assert capfd.readouterr().err.splitlines() == [
-        f"lunabox sql: Illegal parameters, {tmp_path} holds no snapshot",
+        f"lunabox sql: There is no snapshot in {tmp_path}: run box.snapshot() on its node first",
         f"lunabox sql: error reading directory '{tmp_path}/x': No such file or directory",
-        f"lunabox sql: Illegal parameters, {tmp_path}/x.snap holds no snapshot",
+        f"lunabox sql: There is no snapshot {tmp_path}/x.snap",
     ]
     (tmp_path / f"{9:020d}.snap").write_text("cut")
     assert main([str(tmp_path), "SELECT 1"]) == 1
     error = capfd.readouterr().err
-    assert error == f"lunabox sql: Illegal parameters, {tmp_path} holds no snapshot that can be read\n"
+    assert error == f"lunabox sql: No snapshot in {tmp_path} can be read\n"
 
 
 def test_broken_files(directory: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

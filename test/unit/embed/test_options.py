@@ -92,7 +92,7 @@ def test_the_directory_is_made_where_its_parent_exists(tmp_path: Path, monkeypat
         with pytest.raises(BoxSystemError, match="can't create directory 'no/data': No such file") as missing:
             await Node("no/data").start()
         assert missing.value.errno
-        with pytest.raises(BoxSystemError, match="can't create directory 'file': File exists"):
+        with pytest.raises(BoxSystemError, match="'file' is not a directory"):
             await Node("file").start()
 
     monkeypatch.chdir(tmp_path)

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
+import box
 from box import BoxError, TransactionConflictError
-from box.embed import IndexHandle, SchemaRequests, SequenceHandle, SpaceHandle
+from box.embed import IndexHandle, PreparedStatement, SchemaRequests, SequenceHandle, SpaceHandle, TransactionBlock
 from box.errors import DiskWriteError, ErrorCode, FiberIsCancelled
-from box.sync import BlockingSpace, Node
+from box.sync import BlockingPrepared, BlockingSpace, BlockingTransaction, Node
 from box.sync.blocking_handles import BlockingIndex
 from box.sync.blocking_schema import BlockingSchema, BlockingSequence
 from test.support import wait_until
@@ -321,6 +322,57 @@ def test_triggers_and_changes() -> None:
         assert node.call("double", 4) == 9
 
 
+def test_functions_and_triggers_of_the_node() -> None:
+    """They can be declared before the start, stay declared, and run in the node's thread."""
+    node, told = Node(listen="127.0.0.1:0"), []
+
+    @node.function("shop.twice")
+    def twice(value: int) -> int:
+        return value * 2
+
+    connects = node.on_connect(lambda session: told.append(("in", session.user, threading.current_thread().name)))
+    node.on_disconnect(lambda session: told.append(("out", session.user)))
+    node.on_shutdown(lambda: told.append("end"))
+    source = "local c = require('net.box').connect((...)) local ok = c:ping() c:close() return ok"
+    assert not node.is_running
+    for _ in range(2):
+        with node:
+            assert node.is_running
+            assert node.call("shop.twice", 4) == 8
+            assert node.eval(source, node.info["listen"])
+            wait_until(lambda: ("out", "guest") in told)
+        assert told == [("in", "guest", "box"), ("out", "guest"), "end"]
+        told.clear()
+    connects.remove()
+    with node:
+        node.function("late")(twice)
+        assert node.call("late", 1) == 2
+        assert node.eval(source, node.info["listen"])
+    assert ("in", "guest", "box") not in told
+
+
+def test_hooks_of_a_transaction() -> None:
+    with Node() as node:
+        space, told = space_of(node), []
+
+        def hook(name: str) -> Any:
+            return lambda changes: told.append((name, [change.new for change in changes]))
+
+        with node.transaction() as transaction:
+            transaction.on_commit(hook("commit"))
+            transaction.on_rollback(hook("never"))
+            space.insert([1])
+        with suppress(ZeroDivisionError), node.transaction() as transaction:
+            transaction.on_commit(hook("never"))
+            transaction.on_rollback(hook("rollback"))
+            space.insert([2])
+            _ = 1 // 0
+        assert told == [("commit", [[1]]), ("rollback", [[2]])]
+        assert space.select() == [[1]]
+        with pytest.raises(BoxError, match="No active transaction"):
+            transaction.on_commit(hook("never"))
+
+
 def test_a_start_that_fails_leaves_no_thread(tmp_path: Path) -> None:
     before = set(threading.enumerate())
     with pytest.raises(BoxError, match="wal_mode"):
@@ -354,3 +406,20 @@ def test_a_facade_has_all_methods_with_their_arguments(blocking: type, asynchron
                 assert [(one.name, one.kind, one.default) for one in given[0]] == [
                     (one.name, one.kind, one.default) for one in given[1]
                 ]
+
+
+@pytest.mark.parametrize(
+    ("blocking", "asynchronous"),
+    [
+        (Node, box.Node),
+        (BlockingSpace, SpaceHandle),
+        (BlockingIndex, IndexHandle),
+        (BlockingTransaction, TransactionBlock),
+        (BlockingPrepared, PreparedStatement),
+        (BlockingSchema, SchemaRequests),
+        (BlockingSequence, SequenceHandle),
+    ],
+)
+def test_a_blocking_class_has_all_names_of_its_counterpart(blocking: type, asynchronous: type) -> None:
+    names = {name for name in dir(asynchronous) if not name.startswith("_")}
+    assert names <= set(dir(blocking))

@@ -256,7 +256,7 @@ def test_a_fork_is_told_that_the_node_is_not_its_own(tmp_path: Path) -> None:
                             call()
                         except RuntimeError as error:
                             told.add(str(error))
-                    os._exit(0 if len(told) == 1 and "a fork of that needs a node of its own" in told.pop() else 1)
+                    os._exit(0 if len(told) == 1 and "start a node after the fork instead" in told.pop() else 1)
                 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
             stop.set()
             thread.join()

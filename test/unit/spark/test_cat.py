@@ -197,3 +197,18 @@ def test_output_that_cannot_be_written(data: Path, redirection: str, code: int, 
 def test_a_file_that_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["/proc/self/mem"]) == 1
     assert "lunabox-cat: failed to read '/proc/self/mem' file: Input/output error" in capsys.readouterr().err
+
+
+def test_a_space_without_rows_is_reported(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--space", "nosuch", "--space", "goods", "--space", "77", str(log(data))]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "lunabox-cat: no row of a space '77'",
+        "lunabox-cat: no row of a space 'nosuch'; "
+        "a log alone has ids only, a snapshot beside it has the names of spaces",
+    ]
+
+
+def test_a_directory_is_refused_with_advice(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(data)]) == 1
+    advice = f"{data} is a directory: name files in it, such as {data}/*.snap"
+    assert capsys.readouterr().err == f"lunabox-cat: {advice}\n"

@@ -124,7 +124,7 @@ def test_the_framework_is_found_by_an_option_or_is_missed(
     make_framework(tmp_path / "checkout")
     monkeypatch.delenv("LUATEST", raising=False)
     assert main([str(suite)]) == 1
-    assert "no luatest: --luatest PATH" in capsys.readouterr().out
+    assert "install it there, or name it with --luatest PATH or $LUATEST" in capsys.readouterr().out
     assert main([str(suite), "--luatest", str(tmp_path / "nothing")]) == 1
     assert main([str(suite), "--luatest", str(tmp_path / "checkout")]) == 0
 

@@ -57,6 +57,21 @@ def test_modules_of_the_project_are_found(tmp_path: Path, monkeypatch: pytest.Mo
     assert [line for line in (path / "t.result").read_text().splitlines() if " - " in line] == [" | - 42", " | - 43"]
 
 
+def test_the_variable_master_is_only_set_for_a_replica(tmp_path: Path) -> None:
+    """A script may ask `if os.getenv('MASTER') then`."""
+    source = NEW + (
+        "os.getenv('MASTER')\n"
+        "test_run:cmd('create server other with script=\"s/other.lua\", rpl_master=default')\n"
+        "test_run:cmd('start server other')\n"
+        "test_run:eval('other', 'return os.getenv(\"MASTER\") ~= nil')\n"
+    )
+    report = run(make_suite(tmp_path, source, other__lua=BOX))
+    assert report.outcome is RunOutcome.NEW, report.text
+    result = (tmp_path / "s" / "t.result").read_text()
+    assert "os.getenv('MASTER')\n | ---\n | - null\n" in result
+    assert "~= nil')\n | ---\n | - [true]\n" in result
+
+
 def test_mismatch_leaves_a_reject_file(tmp_path: Path) -> None:
     """A mismatch shows a diff, keeps the result file and leaves a reject file, which a pass removes."""
     path = make_suite(tmp_path, "1\n", t__result="1\n---\n- 2\n...\n")

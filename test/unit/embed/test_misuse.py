@@ -1,0 +1,129 @@
+"""Common mistakes of programs that embed a node get an error that names the mistake and the remedy, never a hang."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from box import BoxError, Node
+from box.sync import Node as BlockingNode
+
+
+async def _started() -> Node:
+    node = Node()
+    await node.start()
+    await (await node.schema.create_space("s")).create_index("pk")
+    return node
+
+
+def test_another_loop_is_refused_where_it_would_wait_for_ever() -> None:
+    """Each test of pytest-asyncio has its own loop, but a fixture may have started the node in another one."""
+
+    async def misuse(node: Node) -> None:
+        space = node.space["s"]
+        transaction = node.transaction()
+        for use in (
+            lambda: node.eval("return 1"),
+            lambda: node.execute("SELECT 1"),
+            lambda: node.configure(read_only=True),
+            lambda: anext(space.changes()),
+            lambda: transaction.__aenter__(),
+            lambda: space.insert_many([[number] for number in range(1000)], batch=1),
+            node.stop,
+        ):
+            with pytest.raises(RuntimeError, match=r"is used in another event loop .* start, use and stop it in one"):
+                await asyncio.wait_for(use(), 10)
+
+    first = asyncio.new_event_loop()
+    try:
+        node = first.run_until_complete(_started())
+        asyncio.run(misuse(node))
+        first.run_until_complete(node.stop())
+    finally:
+        first.close()
+
+
+def test_without_a_loop_of_asyncio_a_start_names_the_way_out() -> None:
+    start = Node().start()
+    with pytest.raises(RuntimeError, match=r"needs a running loop of asyncio; box\.sync\.Node works without one"):
+        start.send(None)
+
+
+def test_a_node_and_its_parts_cannot_be_pickled() -> None:
+    """Pools of processes pickle what they are given."""
+
+    def refused(part: Any) -> None:
+        for way in (pickle.dumps, copy.deepcopy):
+            with pytest.raises(TypeError, match="cannot be pickled or copied: pass on rows"):
+                way(part)
+
+    async def run() -> None:
+        node = await _started()
+        space = node.space["s"]
+        for part in (node, space, space.index["pk"], node.schema, node.transaction(), space.changes()):
+            refused(part)
+        await node.stop()
+
+    asyncio.run(run())
+    with BlockingNode() as node:
+        space = node.schema.create_space("s")
+        space.create_index("pk")
+        for part in (node, space, space.index["pk"], node.schema, node.transaction()):
+            refused(part)
+
+
+def test_a_directory_in_use_is_explained(tmp_path: Path) -> None:
+    with BlockingNode(tmp_path) as first:
+        second = BlockingNode(tmp_path)
+        with pytest.raises(BoxError, match="Failed to lock WAL directory") as caught:
+            second.start()
+        assert caught.value.__notes__ == ["Another running node has the directory, in this process or in another one."]
+        assert repr(first) == f"<node {str(tmp_path)!r} running>"
+        assert repr(second) == f"<node {str(tmp_path)!r} not running>"
+
+
+def test_a_text_that_is_no_unicode_is_named() -> None:
+    with BlockingNode() as node:
+        space = node.schema.create_space("s")
+        space.create_index("pk")
+        with pytest.raises(BoxError, match=r"the text 'a\\ud800' is not valid Unicode: pass bytes"):
+            space.insert([1, "a\ud800"])
+
+
+def test_one_name_is_a_part() -> None:
+    """A text is not taken apart into letters."""
+    with BlockingNode() as node:
+        space = node.schema.create_space("s", format=[("id", "unsigned"), ("name", "string")])
+        space.create_index("pk", parts="id")
+        space.create_index("name", parts="name")
+        space.insert([1, "pear"])
+        assert space.index["name"].get("pear") == (1, "pear")
+        space.index["name"].alter(parts="id")
+        assert space.index["name"].get(1) == (1, "pear")
+
+
+def test_a_node_that_runs_is_not_started_again() -> None:
+    node = BlockingNode()
+
+    async def again() -> None:
+        await node.asynchronous.start()
+
+    with node:
+        with pytest.raises(BoxError, match="The node is running already"):
+            node.start()
+        future = asyncio.run_coroutine_threadsafe(again(), node.asynchronous._embedding.core.loop)
+        with pytest.raises(BoxError, match="The node is running already"):
+            future.result(10)
+
+
+def test_directories_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="the directory is a path, not int: 3301; options are keywords: listen=3301"):
+        Node(3301)  # type: ignore[arg-type]
+    (tmp_path / "file").touch()
+    with pytest.raises(BoxError, match="file' is not a directory"):
+        BlockingNode(tmp_path / "file").start()
