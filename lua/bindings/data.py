@@ -52,14 +52,14 @@ _NUMBERS = frozenset((FieldType.UNSIGNED, FieldType.INTEGER, FieldType.NUMBER))
 
 
 def _key_values(key: Any) -> list[Any]:
-    """Return the values of a change's key: one number, or a MessagePack value that must be an array.
+    """Return the values of a change's key: one number, or a MessagePack value with salt that must be an array.
 
     Raises:
         ClientError: TUPLE_NOT_ARRAY.
     """
     if type(key) is not bytes:
         return [key]
-    values = unpack(key)
+    values = unpack(key[:-SALT_SIZE])
     if type(values) is not list:
         raise client_error(ErrorCode.TUPLE_NOT_ARRAY)
     return values
@@ -131,12 +131,13 @@ class DataBinding(Binding):
 
     @exported("index_get")
     def get(self, space_id: int, iid: int, key: Any) -> Outcome:
-        """Look up a tuple by a key of one number or string."""
+        """Look up a tuple by a key of one number or string. Returns the tuple with salt."""
         try:
             if type(key) is bytes:
                 key = key.decode("utf-8", "surrogateescape")
             ctx = self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
-            return self.node.dml.reads.get(ctx, self.node.schema.spaces[space_id], iid, [key])
+            raw = self.node.dml.reads.get(ctx, self.node.schema.spaces[space_id], iid, [key])
+            return raw + self._salt() if isinstance(raw, bytes) else raw
         except BoxError as error:
             return self.failure(error)
         except KeyError:
@@ -183,16 +184,19 @@ class DataBinding(Binding):
 
     @guarded("index_get_key")
     def get_key(self, space_id: int, iid: int, key: bytes) -> Outcome:
-        """Look up a tuple by a key of any number of parts."""
-        return self.node.dml.reads.get(self.ctx, self.node.schema.space(space_id), iid, unpack(key))
+        """Look up a tuple by a key of any number of parts, with salt. Returns the tuple with salt."""
+        raw = self.node.dml.reads.get(self.ctx, self.node.schema.space(space_id), iid, unpack(key[:-SALT_SIZE]))
+        return raw + self._salt() if isinstance(raw, bytes) else raw
 
     @exported("index_select")
     def select(self, space_id: int, iid: int, iterator: int, offset: float, limit: float, key: bytes) -> Outcome:
-        """Select tuples. Returns their images and sizes."""
+        """Select tuples by a key with salt. Returns their images and sizes."""
         try:
             node, ctx = self.node, self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
             space = node.schema.space(space_id)
-            rows = node.dml.reads.select(ctx, space, iid, int(iterator), int(offset), int(limit), unpack(key))
+            rows = node.dml.reads.select(
+                ctx, space, iid, int(iterator), int(offset), int(limit), unpack(key[:-SALT_SIZE])
+            )
         except BoxError as error:
             return self.failure(error)
         return self._images.blob(rows, space_id)
@@ -216,7 +220,7 @@ class DataBinding(Binding):
     ) -> Outcome:
         """Select tuples after a position. Returns their images, their sizes and the position of the last one."""
         space, reads = self.node.schema.space(space_id), self.node.dml.reads
-        arguments = (iid, int(iterator), int(offset), int(limit), unpack(key))
+        arguments = (iid, int(iterator), int(offset), int(limit), unpack(key[:-SALT_SIZE]))
         if not after and not fetch:
             return self._images.blob(reads.select(self.ctx, space, *arguments), int(space_id))
         page = reads.page(self.ctx, space, *arguments, after)
@@ -324,7 +328,7 @@ class DataBinding(Binding):
         """Update a tuple. Returns the new one, or True if the key is absent."""
         try:
             values = _key_values(key) if type(key) is bytes else [key]
-            return self._change(space_id, UPDATE, Request(UPDATE, b"", values, unpack(ops), int(iid), 1))
+            return self._change(space_id, UPDATE, Request(UPDATE, b"", values, unpack(ops[:-SALT_SIZE]), int(iid), 1))
         except (BoxError, KeyError) as error:
             return self._refused(error, space_id)
 
@@ -341,7 +345,7 @@ class DataBinding(Binding):
     def upsert(self, space_id: int, salted: bytes, ops: bytes) -> Outcome:
         """Insert or update a tuple. Returns True, or the tuple that a before_replace trigger has put there instead."""
         try:
-            request = Request(UPSERT, salted[:-SALT_SIZE], _NO_KEY, unpack(ops), 0, 1)
+            request = Request(UPSERT, salted[:-SALT_SIZE], _NO_KEY, unpack(ops[:-SALT_SIZE]), 0, 1)
             return self._change(space_id, UPSERT, request)
         except (BoxError, KeyError) as error:
             return self._refused(error, space_id)
@@ -415,7 +419,7 @@ class DataBinding(Binding):
 
     def _changed(self, apply: Callable[..., bytes], raw: bytes, ops: bytes, space_id: int) -> bytes:
         form = self._format(space_id)
-        new = apply(raw, unpack(ops), fmt=form)
+        new = apply(raw, unpack(ops[:-SALT_SIZE]), fmt=form)
         form.validate(new)
         return new
 

@@ -14,6 +14,8 @@ import struct
 from array import array
 from typing import Final
 
+from lua.salt import salter
+
 _HEADER: Final = struct.Struct("=II").pack
 _KNOWN: Final = 1024
 """The number of sizes whose headers are kept for one format."""
@@ -39,9 +41,12 @@ class TupleImages:
 
     def __init__(self) -> None:
         self._headers: dict[int, _Headers] = {}
+        self._salt = salter()
 
     def blob(self, rows: list[bytes], format_id: int) -> tuple[bytes, bytes]:
-        """Return the images of tuples, one after another, and the sizes of the tuples as native uint32."""
+        """Return the images of tuples, one after another, with salt at the end, and the sizes of the tuples as native
+        uint32.
+        """
         if not rows:
             return b"", b""
         headers = self._headers.get(format_id)
@@ -50,6 +55,7 @@ class TupleImages:
         sizes = list(map(len, rows))
         parts = rows * 2
         parts[::2], parts[1::2] = map(headers.__getitem__, sizes), rows
+        parts.append(self._salt())
         return b"".join(parts), array("I", sizes).tobytes()
 
     def forget(self, format_id: int) -> None:

@@ -1,6 +1,7 @@
 -- Methods of index objects.
 --
--- A key of one number (for reads also one string) crosses to Python unchanged, any other key as a MessagePack array.
+-- A key of one number (for reads also one string) crosses to Python unchanged, any other key as a MessagePack array,
+-- where it is often another one with salt (see lua/salt.py).
 
 local box_error = require('box.error')
 local check_index = require('box.usage').index
@@ -17,10 +18,11 @@ local open_cursor = require('box.iterator').open
 local wait = require('internal.wait')
 
 local select, type = select, type
-local tuple_new, tuple_raw, is_tuple = tuples.new, tuples.raw, tuples.is
+local tuple_raw, salted_raw, is_tuple = tuples.raw, tuples.salted_raw, tuples.is
 local new_salted, from_images = tuples.new_salted, tuples.from_images
-local encode, encode_args = msgpack.encode_value, msgpack.encode_args
-local encode_array = require('internal.msgpack_encode').encode_array
+local encode, encode_args, encode_salted = msgpack.encode_value, msgpack.encode_args, msgpack.encode_salted
+local encoder = require('internal.msgpack_encode')
+local encode_array, encode_salted_array = encoder.encode_array, encoder.encode_salted_array
 local index_get, index_get_key = python.index_get, python.index_get_key
 local index_select_by = python.index_select_by
 local index_update, index_delete = python.index_update, python.index_delete
@@ -32,41 +34,48 @@ local EXACT_LIMIT = 2^53
 local methods = {}
 
 local EMPTY_KEY = '\144'
+local SALTED_EMPTY_KEY = EMPTY_KEY .. '\0\0\0\0'
 local UNENCODABLE = {['function'] = true, userdata = true, thread = true}
 
--- Encodes the key of a read as a MessagePack array: nil is the empty key, a value is a key of one part.
-local function encode_key(key)
-    if key == nil then
-        return EMPTY_KEY
-    elseif type(key) == 'table' then
-        local count = #key
-        return encode_array(READ_OPTIONS, getmetatable(key) and {unpack(key, 1, count)} or key, count)
-    elseif is_tuple(key) then
-        return tuple_raw(key)
+local function key_encoder(encode_list, raw_of, empty)
+    return function(key)
+        if key == nil then
+            return empty
+        elseif type(key) == 'table' then
+            local count = #key
+            return encode_list(READ_OPTIONS, getmetatable(key) and {unpack(key, 1, count)} or key, count)
+        elseif is_tuple(key) then
+            return raw_of(key)
+        end
+        return encode_list(READ_OPTIONS, {key}, 1)
     end
-    return encode_array(READ_OPTIONS, {key}, 1)
 end
 
--- Encodes the key of a change, which must not be a map. Numbers stay unchanged.
+-- Encode the key of a read as a MessagePack array: nil is the empty key, a value is a key of one part.
+local encode_key = key_encoder(encode_array, tuple_raw, EMPTY_KEY)
+local encode_salted_key = key_encoder(encode_salted_array, salted_raw, SALTED_EMPTY_KEY)
+
+-- Encodes the key of a change, which must not be a map, with salt. Numbers stay unchanged.
 local function encode_exact_key(key)
     local kind = type(key)
     if kind == 'number' and key > -EXACT_LIMIT and key < EXACT_LIMIT then
         return key
     elseif kind == 'table' or UNENCODABLE[kind] then
-        return encode(key)
+        return encode_salted(key)
     elseif key == nil then
-        return EMPTY_KEY
+        return SALTED_EMPTY_KEY
     elseif is_tuple(key) then
-        return tuple_raw(key)
+        return salted_raw(key)
     end
-    return encode_args(key)
+    return encode_salted({key})
 end
 
+-- Encodes update operations with salt.
 local function encode_operations(ops)
     if is_tuple(ops) then
-        return tuple_raw(ops)
+        return salted_raw(ops)
     end
-    local raw = encode(ops)
+    local raw = encode_salted(ops)
     local first = raw:byte()
     if first < 0x90 or first > 0xdd then
         -- A map was given.
@@ -115,12 +124,12 @@ local function get_checked(index, key)
     if kind == 'string' or kind == 'number' and value > -EXACT_LIMIT and value < EXACT_LIMIT then
         raw, problem = index_get(index.space_id, index.id, value)
     else
-        raw, problem = index_get_key(index.space_id, index.id, encode_key(key))
+        raw, problem = index_get_key(index.space_id, index.id, encode_salted_key(key))
     end
     if raw == nil then
         return
     elseif type(raw) == 'string' then
-        return tuple_new(raw, index.space_id)
+        return new_salted(raw, index.space_id)
     end
     return finish.tuple(index.space_id, raw, problem)
 end
@@ -238,8 +247,8 @@ function methods.select(index, key, opts)
                              to_uint32(limit, 5, 'box_select'), value)
         end
     end
-    local raw_key = encode_key(key)
-    local iterator, offset, limit = select_options(opts, raw_key == EMPTY_KEY)
+    local raw_key = encode_salted_key(key)
+    local iterator, offset, limit = select_options(opts, #raw_key == #SALTED_EMPTY_KEY)
     local after = position_after(index, opts)
     offset, limit = to_uint32(offset, 4, 'box_select'), to_uint32(limit, 5, 'box_select')
     local fetches = opts ~= nil and opts.fetch_pos or nil

@@ -180,10 +180,10 @@ function methods.slice(tuple, ...)
     return unpack(totable(tuple), from + 1, to)
 end
 
--- Encodes update operations. A table is always an array here, whatever other keys it has.
+-- Encodes update operations with salt. A table is always an array here, whatever other keys it has.
 local function encode_operations(ops)
     local count = #ops
-    return encoder.encode_array(OPERATION_OPTIONS, getmetatable(ops) and {unpack(ops, 1, count)} or ops, count)
+    return encoder.encode_salted_array(OPERATION_OPTIONS, getmetatable(ops) and {unpack(ops, 1, count)} or ops, count)
 end
 
 local function updated(tuple, operation, ops)
@@ -226,7 +226,7 @@ function methods.transform(tuple, ...)
     if #ops == 0 then
         return tuple
     end
-    return finish.tuple(0, python.tuple_update(tuple_raw(tuple), msgpack.encode_value(ops), 0))
+    return finish.tuple(0, python.tuple_update(tuple_raw(tuple), msgpack.encode_salted(ops), 0))
 end
 
 local function check_operations(ops, usage)

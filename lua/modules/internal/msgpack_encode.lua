@@ -529,6 +529,11 @@ function encoder.encode_array(cfg, list, count)
     return taken(put_array(cfg, list, count, 0, 0))
 end
 
+-- Returns the same array with salt.
+function encoder.encode_salted_array(cfg, list, count)
+    return taken(put_salt(put_array(cfg, list, count, 0, 0)))
+end
+
 -- Writes the values in `list[1 .. count]`, without the header of an array, at `target`, and returns their size. If they
 -- take more than `room` bytes, returns nil and the bytes of the whole array.
 function encoder.encode_elements_at(cfg, target, room, list, count)
