@@ -5,9 +5,10 @@ B-tree      key -> entry        the tree of `OrderedIndex`, in the order of code
 pages       ranges of keys      and their bounding boxes, by which a search finds the keys to look at
 ```
 
-Keys, boxes and conditions are those of `box.index.rtree_geometry`, the boxes are kept by `box.index.rtree_pages`, and
-iterated by `box.index.rtree_search`. Since the B-tree holds everything, loads, views, layers and releases are those of
-other indexes. Results come in the order of the codes, those of NEIGHBOR by distance and then by code.
+Keys are those of `box.index.rtree_keys`, boxes and conditions those of `box.index.rtree_geometry`. The boxes are kept
+by `box.index.rtree_pages`, and iterated by `box.index.rtree_search`. Since the B-tree holds everything, loads, views,
+layers and releases are those of other indexes. Results come in the order of the codes, those of NEIGHBOR by distance
+and then by code.
 
 Source: `memtx_rtree.c` of the 2.8 line.
 """
@@ -19,7 +20,6 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Final
 
-from box.data.json_path import follow
 from box.data.keydef import KeyDef, SortKey
 from box.data.types import FieldType, checker
 from box.errors import ErrorCode, client_error
@@ -30,6 +30,7 @@ from box.index.ordered import EVERYTHING, ForwardCursor
 from box.index.rtree_columns import Box
 from box.index.rtree_conditions import CONDITIONS, Selection, without_nan
 from box.index.rtree_geometry import MAX_DIMENSION, geometry_of, read_rectangle
+from box.index.rtree_keys import tail_of
 from box.index.rtree_pages import PagedIndex, Pages
 
 DEFAULT_DIMENSION: Final = 2
@@ -60,19 +61,12 @@ class RtreeIndex(PagedIndex):
         if not 1 <= self.dimension <= MAX_DIMENSION:
             text = f"dimension ({self.dimension}): must belong to range [1, {MAX_DIMENSION}]"
             raise self.unsupported_feature(text)
-        self.geometry = geometry_of(self.dimension, definition.opts.get("distance", DEFAULT_DISTANCE).lower())
+        distance = definition.opts.get("distance", DEFAULT_DISTANCE).lower()
+        self.geometry = geometry_of(self.dimension, distance, tail_of(primary))
         self.pages = Pages(self.geometry, self._base)
         self.place_cost = _COST + _COST_OF_DIMENSION * self.dimension
         part = definition.parts[0]
-        self._field, self._path = part.fieldno, part.steps
-        self._extract_primary = primary.extract
-        self.key_of = self._key_of
-
-    def _key_of(self, fields: list[Any]) -> SortKey:
-        value = fields[self._field]
-        if self._path:
-            value = follow(value, self._path)
-        return self.geometry.key(self._extract_primary(fields), value)
+        self.key_of = self.geometry.layout.key_of(primary, part.fieldno, part.steps)
 
     # --- changes ---
 
@@ -220,17 +214,10 @@ class RtreeIndex(PagedIndex):
         """Return up to `limit` entries whose rectangle is the point that a user's key names, or None if only a general
         search finds them.
         """
-        if self.is_layered or len(values) < 2 or (wanted := self.geometry.equal(values)) is None:
+        if self.is_layered or len(values) < 2 or (wanted := self.geometry.layout.equal(values)) is None:
             return None
-        code, point = wanted
-        found: list[Entry] = []
-        rectangle = point * 2
-        for (own, _, packed), entry in self._base.iteritems((code,)):
-            if own != code or len(found) == limit:
-                break
-            if packed in (point, rectangle):
-                found.append(entry)
-        return found
+        first, end = wanted
+        return list(islice(self._base.itervalues(first, end, False, True), limit))
 
     def count(self, iterator: int, values: list[Any]) -> int:
         kind = self.iterator_type(iterator)

@@ -16,8 +16,6 @@ from typing import Any, Final, Protocol
 
 from box.index.untracked import untrack
 
-RECTANGLE: Final = 2
-"""The index of the rectangle in a key."""
 Box = tuple[float, ...]
 _MOST_RANKED: Final = 256
 """A page with more keys than this is not sorted, because the place of each key has to fit into a byte."""
@@ -92,17 +90,6 @@ def formats(dimension: int) -> dict[str, Any]:
     return {
         "pack": point.pack,
         "pack_box": rectangle.pack,
-        "unpack": point.unpack,
-        "unpack_box": rectangle.unpack,
+        "unpack": point.unpack_from,
+        "unpack_box": rectangle.unpack_from,
     }
-
-
-def unpacked_key(dimension: int) -> str:
-    """Return source lines that unpack the coordinates of `key`."""
-    a, b = names_of("a", dimension), names_of("b", dimension)
-    return f"""
-    packed = key[{RECTANGLE}]
-    if len(packed) == {8 * dimension}:
-        {listed(a)}, = {listed(b)}, = unpack(packed)
-    else:
-        {listed(a + b)}, = unpack_box(packed)"""

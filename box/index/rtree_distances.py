@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from box.data.keydef import SortKey
 from box.data.types import compiled_source
-from box.index.rtree_columns import Box, Rectangles, formats, listed, names_of, searching, tuple_of, unpacked_key
+from box.index.rtree_columns import Box, Rectangles, formats, listed, names_of, searching, tuple_of
 
 _ROUNDED_UP: Final = 1 + 2**-48
 """A factor that is greater than the rounding error of a calculated distance."""
@@ -35,7 +35,8 @@ class Distances:
     """Returns (distance, id, node) for each of some rows."""
 
 
-def distances_of(dimension: int, distance: str) -> Distances:
+def distances_of(dimension: int, distance: str, unpacked: str) -> Distances:
+    """Compile the functions of a kind of distance; `unpacked` are the lines that unpack a key."""
     a, b = names_of("a", dimension), names_of("b", dimension)
     far, far_point = _distance(dimension, distance), _distance_of_points(dimension, distance)
     point = f"{listed(names_of('p', dimension))}, *_ = point"
@@ -81,7 +82,7 @@ def of_boxes(items, point):
 
 def of_key(key, point):
     {point}
-{unpacked_key(dimension)}
+{unpacked}
     return {far}
 """
     names = formats(dimension) | searching()

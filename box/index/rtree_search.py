@@ -50,7 +50,7 @@ _key_of: Final = itemgetter(0)
 class SpatialCursor(ForwardCursor):
     """A cursor over the keys that a condition selects, in ascending order."""
 
-    __slots__ = ("_box", "_code", "_end_version", "_rest", "_rest_version", "_selection", "_spatial")
+    __slots__ = ("_box", "_end_version", "_equal", "_rest", "_rest_version", "_selection", "_spatial")
     is_filtered: ClassVar[bool] = True
 
     def __init__(self, index: PagedIndex, selection: Selection, box: Box) -> None:
@@ -64,10 +64,10 @@ class SpatialCursor(ForwardCursor):
         """What the last search found beyond its limit: pairs, the bounds after them, and whether it has ended."""
         self._rest_version = -1
         """The version of the index of which `_rest` is true."""
-        equal = index.geometry.equal(box[: index.geometry.dimension]) if selection.kind is IteratorType.EQ else None
-        is_point = box[: index.geometry.dimension] == box[index.geometry.dimension :]
-        self._code = equal[0] if equal is not None and is_point else None
-        """The code of all selected keys, if they have one."""
+        point, corner = box[: index.geometry.dimension], box[index.geometry.dimension :]
+        is_point = selection.kind is IteratorType.EQ and point == corner
+        self._equal = index.geometry.layout.equal(point) if is_point else None
+        """The range of the selected keys, without the end, if they are exactly those of a range."""
 
     def selects(self, key: SortKey) -> bool:
         return self._selection.matches(key, self._box)
@@ -126,9 +126,9 @@ class SpatialCursor(ForwardCursor):
         low, _, is_low_excluded, _ = self.bounds
         pairs: list[tuple[SortKey, Entry]] = []
         reached = self.bounds
-        if (code := self._code) is not None:
-            found = tree.iteritems((code,) if low is None else low, (code + 1,), is_low_excluded, True)
-            pairs = list(islice((pair for pair in found if selection.matches(pair[0], box)), limit))
+        if (equal := self._equal) is not None:
+            first, end = equal
+            pairs = list(islice(tree.iteritems(first if low is None else low, end, is_low_excluded, True), limit))
             is_end = len(pairs) < limit
             return pairs, reached if is_end else (pairs[-1][0], None, True, False), is_end
         for number, (group, inside) in enumerate(pages.groups(selection, box, low)):
@@ -330,11 +330,11 @@ def nearest(index: PagedIndex, point: Box, limit: int) -> list[tuple[float, Sort
     too, because one page alone would let the search look much too far.
     """
     pages, geometry = index.pages, index.geometry
-    home = geometry.equal(point[: geometry.dimension])
+    home = geometry.layout.equal(point[: geometry.dimension])
     if home is None or index.is_layered or not 0 < limit <= _FEW:
         return None
     known: list[float] = []
-    for page in pages.ready(pages.pages_around((home[0],), int(limit > _FEW_OF_PAGE))):
+    for page in pages.ready(pages.pages_around(home[0], int(limit > _FEW_OF_PAGE))):
         known += geometry.distances.of_page(page, point)
     known.sort()
     ready = _up_to(index, point, known[limit - 1]) if len(known) >= limit else None

@@ -144,7 +144,7 @@ def check_pages(index: RtreeIndex) -> None:
     visit(pages.root, None)
     assert found == pages.pages
     assert [page.end for page in found] == [*[page.first for page in found[1:]], None]
-    assert found[0].first == ()
+    assert found[0].first == b""
 
 
 def check_reads(index: RtreeIndex, model: Model, key: list[float]) -> None:
