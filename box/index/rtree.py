@@ -71,9 +71,15 @@ class RtreeIndex(PagedIndex):
     # --- changes ---
 
     def put(self, sort_key: SortKey, entry: Entry) -> None:
-        before = self._size
-        super().put(sort_key, entry)
-        self.pages.put(sort_key, self._size - before)
+        # As `OrderedIndex.put` does it, without the memory that only primary indexes count.
+        if self.listeners:
+            self._tell(sort_key, entry)
+        if growth := self._tree.insert(sort_key, entry):
+            self._size += 1
+        else:
+            self._tree[sort_key] = entry
+        self.version += 1
+        self.pages.put(sort_key, growth)
 
     def add(self, sort_key: SortKey, entry: Entry) -> bool:
         if not super().add(sort_key, entry):
@@ -88,9 +94,11 @@ class RtreeIndex(PagedIndex):
         return old
 
     def remove(self, sort_key: SortKey) -> None:
-        before = self._size
-        super().remove(sort_key)
-        if self._size != before:
+        if self.listeners:
+            self._tell(sort_key, None)
+        if self._tree.pop(sort_key, None) is not None:
+            self._size -= 1
+            self.version += 1
             self.pages.remove(sort_key)
 
     def _merge_one(self, sort_key: SortKey, entry: Any) -> None:
@@ -205,7 +213,8 @@ class RtreeIndex(PagedIndex):
             for page in group:
                 if page.keys is None:
                     pages.read(page)
-                found += map(page.entries.__getitem__, places(page, box))
+                if chosen := places(page, box):
+                    found += map(pages.entries(page).__getitem__, chosen)
             if len(found) >= wanted:
                 break
         return found[offset:wanted] if offset or len(found) > wanted else found
@@ -217,7 +226,13 @@ class RtreeIndex(PagedIndex):
         if self.is_layered or len(values) < 2 or (wanted := self.geometry.layout.equal(values)) is None:
             return None
         first, end = wanted
-        return list(islice(self._base.itervalues(first, end, False, True), limit))
+        found: list[Entry] = []
+        # Usually there are few, for which a search for the end of the range would take longer.
+        for key, entry in self._base.iteritems(first):
+            if not key < end or len(found) == limit:
+                break
+            found.append(entry)
+        return found
 
     def count(self, iterator: int, values: list[Any]) -> int:
         kind = self.iterator_type(iterator)

@@ -77,17 +77,17 @@ class BoxPage(_BelowNode):
     """A page: a range of keys with its bounding box."""
 
     __slots__ = (
+        "_entries",
         "are_points",
         "box",
         "columns",
         "count",
         "end",
-        "entries",
         "first",
         "is_loose",
-        "is_searched",
         "keys",
         "order",
+        "searches",
     )
 
     keys: list[SortKey] | None
@@ -101,11 +101,11 @@ class BoxPage(_BelowNode):
         self.is_loose = False
         """True if the box may be larger than necessary."""
         self.keys = None
-        self.entries: Sequence[Entry] = ()
+        self._entries: Sequence[Entry] | None = None
         self.columns: Sequence[array[float]] = ()
         self.are_points = True
         self.order: bytes | None = None
-        self.is_searched = False
+        self.searches = 0
         self._above = _nobody
         untrack_one(self)
 
@@ -216,11 +216,6 @@ class Pages:
     def page_of(self, key: SortKey) -> BoxPage:
         """Return the page whose range contains a key."""
         return self.pages[bisect_right(self._starts, key) - 1]
-
-    def pages_around(self, key: SortKey, beside: int) -> list[BoxPage]:
-        """Return the page whose range contains a key, with `beside` pages on each side of it."""
-        place = bisect_right(self._starts, key) - 1
-        return self.pages[max(0, place - beside) : place + beside + 1]
 
     def put(self, key: SortKey, growth: int) -> None:
         """Update the pages after the B-tree got an entry under a key; `growth` is 1 for a new key, 0 for a replaced
@@ -423,19 +418,25 @@ class Pages:
     # --- reads ---
 
     def read(self, page: BoxPage) -> None:
-        """Fetch the keys and the entries of a page from the B-tree, and make its box exact."""
-        bounds = page.range
-        keys = untracked_list(self._tree.iterkeys(*bounds))
-        page.entries = untracked_list(self._tree.itervalues(*bounds))
+        """Fetch the keys of a page from the B-tree, and make its box exact."""
+        keys = untracked_list(self._tree.iterkeys(*page.range))
+        page._entries = None
         page.columns = tuple(self.geometry.layout.columns(keys))
         untrack((*page.columns, page.columns))
         page.are_points = len(page.columns) == self.geometry.dimension
-        page.order, page.is_searched = None, False
+        page.order, page.searches = None, 0
         page.count = len(keys)
         page.keys = keys
         if page.is_loose:
             page.is_loose = False
             self._shrink(page, self.geometry.box_of(page.columns) if keys else self.geometry.empty)
+
+    def entries(self, page: BoxPage) -> Sequence[Entry]:
+        """Return the entries of a page that is read, in the order of its keys."""
+        found = page._entries
+        if found is None:  # counts need no entries
+            found = page._entries = untracked_list(self._tree.itervalues(*page.range))
+        return found
 
     def _shrink(self, child: Any, box: Box) -> None:
         while box != child.box:

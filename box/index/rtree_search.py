@@ -36,8 +36,6 @@ _PAGES_A_STEP: Final = 2048
 """The number of pages whose distance is calculated in one turn."""
 _FEW: Final = 32
 """Up to this many neighbours are found with one search."""
-_FEW_OF_PAGE: Final = 8
-"""From more neighbours on, the pages beside that of the point tell how far to look."""
 _MOST_NEAR_PAGES: Final = 64
 """The number of pages at most in which a search for a few neighbours compares keys."""
 _LEAST_SQUARE: Final = 1e-280
@@ -136,7 +134,7 @@ class SpatialCursor(ForwardCursor):
                 return pairs, reached, False
             if inside is None:
                 for page in pages.ready(group):
-                    keys, entries = page.keys or (), page.entries
+                    keys, entries = page.keys or (), pages.entries(page)
                     pairs += [(keys[place], entries[place]) for place in selection.places(page, box)]
                 end = group[-1].end
             else:
@@ -310,7 +308,7 @@ class NeighborSearch:
         else:
             assert type(page) is BoxPage
             self._pages.ready([page])
-            keys, entries = page.keys or [], page.entries
+            keys, entries = page.keys or [], self._pages.entries(page)
             found = in_order(self._distances.of_page(page, self._point), page.order)
             if known == inf and 0 < missing < len(found):
                 known = sorted(found)[missing - 1]
@@ -326,44 +324,40 @@ class NeighborSearch:
 def nearest(index: PagedIndex, point: Box, limit: int) -> list[tuple[float, SortKey, Entry]] | None:
     """Return the `limit` nearest keys of a NEIGHBOR search, or None if only a complete search can find them.
 
-    The keys of the page that would hold the point tell how far to look. For many keys the pages beside it are asked,
-    too, because one page alone would let the search look much too far.
+    The keys of the page that would hold the point tell how far to look. Other pages follow by distance, and each may
+    tell that the rest is too far.
     """
     pages, geometry = index.pages, index.geometry
-    home = geometry.layout.equal(point[: geometry.dimension])
-    if home is None or index.is_layered or not 0 < limit <= _FEW:
+    place = geometry.layout.equal(point[: geometry.dimension])
+    if place is None or index.is_layered or not 0 < limit <= _FEW:
         return None
-    known: list[float] = []
-    for page in pages.ready(pages.pages_around(home[0], int(limit > _FEW_OF_PAGE))):
-        known += geometry.distances.of_page(page, point)
-    known.sort()
-    ready = _up_to(index, point, known[limit - 1]) if len(known) >= limit else None
-    if ready is not None:
-        ready.sort()
-        del ready[limit:]
-    return ready
-
-
-def _up_to(index: PagedIndex, point: Box, most: float) -> list[tuple[float, SortKey, Entry]] | None:
-    """Return all keys up to a distance, in any order. None if they are on too many pages, or the distance is not exact
-    enough.
-    """
-    if not _LEAST_SQUARE < most < inf:
+    distances = geometry.distances
+    near, box_within = distances.near, distances.box_within
+    (home,) = pages.ready([pages.page_of(place[0])])
+    known = sorted(distances.of_page(home, point))
+    # A tiny square is not exact enough.
+    if len(known) < limit or not _LEAST_SQUARE < (most := known[limit - 1]) < inf:
         return None
-    pages, distances = index.pages, index.geometry.distances
-    selection, within = index.geometry.selection(IteratorType.OVERLAPS), distances.box_within(most, point)
+    selection = geometry.selection(IteratorType.OVERLAPS)
     assert selection is not None
-    found = pages.pages_within(selection, within, _MOST_NEAR_PAGES)
+    found = pages.pages_within(selection, box_within(most, point), _MOST_NEAR_PAGES)
     if found is None:
         return None
     ready: list[tuple[float, SortKey, Entry]] = []
-    near = distances.near
-    for page in found:
+    order = distances.of_boxes([page.box for page in found], point)
+    for far, number in sorted(zip(order, range(len(order)), strict=True)):
+        if far > most:
+            break
+        page = found[number]
         if page.keys is None:
             pages.read(page)
-        if places := near(page, most, point, within):
-            keys, entries = page.keys or (), page.entries
+        if places := near(page, most, point, box_within(max(most, _LEAST_SQUARE), point)):
+            keys, entries = page.keys or (), pages.entries(page)
             ready += [(far, keys[n], entries[n]) for far, n in places]
+            ready.sort()
+            del ready[limit:]
+            if len(ready) == limit:
+                most = ready[-1][0]
     return ready
 
 

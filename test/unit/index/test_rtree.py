@@ -509,7 +509,7 @@ def test_pages_need_no_garbage_collector() -> None:
     pages = index.pages
     nodes = list({id(page.parent): page.parent for page in pages.pages}.values())
     rows = [row for node in nodes for row in getattr(node, "rows", ())]
-    read = [each for page in pages.pages for each in (page.keys, page.entries, page.columns)]
+    read = [each for page in pages.pages for each in (page.keys, pages.entries(page), page.columns)]
     assert len(rows) == len(pages.pages)
     kept = [*pages.pages, *nodes, *rows, *read, pages.pages]
     assert [type(each) for each in kept if gc.is_tracked(each)] == []
