@@ -43,6 +43,7 @@ _LEAST_KEYS: Final = 12
 """A page with fewer keys than this is merged with its neighbour, if both fit into one."""
 _MOST_ROWS: Final = 32
 """The rows of a node at most: pages, or nodes below it."""
+_NO_REACH: Final = (0, 0.0)
 KeyRange = tuple[SortKey, SortKey | None, bool, bool]
 """A range of keys: (first key, end, excludes first, excludes end). The end is not in the range; None means no end."""
 
@@ -87,6 +88,7 @@ class BoxPage(_BelowNode):
         "is_loose",
         "keys",
         "order",
+        "reach",
         "searches",
     )
 
@@ -106,6 +108,8 @@ class BoxPage(_BelowNode):
         self.are_points = True
         self.order: bytes | None = None
         self.searches = 0
+        self.reach = _NO_REACH
+        """A number of neighbours, and a distance within which a point of this page probably has as many."""
         self._above = _nobody
         untrack_one(self)
 

@@ -324,23 +324,36 @@ class NeighborSearch:
 def nearest(index: PagedIndex, point: Box, limit: int) -> list[tuple[float, SortKey, Entry]] | None:
     """Return the `limit` nearest keys of a NEIGHBOR search, or None if only a complete search can find them.
 
-    The keys of the page that would hold the point tell how far to look. Other pages follow by distance, and each may
-    tell that the rest is too far.
+    The last search from the page that would hold the point tells how far to look. If that was not far enough, the keys
+    of the page tell it.
     """
     pages, geometry = index.pages, index.geometry
     place = geometry.layout.equal(point[: geometry.dimension])
     if place is None or index.is_layered or not 0 < limit <= _FEW:
         return None
-    distances = geometry.distances
-    near, box_within = distances.near, distances.box_within
-    (home,) = pages.ready([pages.page_of(place[0])])
-    known = sorted(distances.of_page(home, point))
-    # A tiny square is not exact enough.
-    if len(known) < limit or not _LEAST_SQUARE < (most := known[limit - 1]) < inf:
+    home = pages.page_of(place[0])
+    ready = _up_to(index, point, home.reach[1], limit) if home.reach[0] == limit else None
+    if ready is None or len(ready) < limit:
+        known = sorted(geometry.distances.of_page(pages.ready([home])[0], point))
+        ready = _up_to(index, point, known[limit - 1], limit) if len(known) >= limit else None
+    if ready:
+        home.reach = limit, ready[-1][0] * geometry.distances.margin
+    return ready
+
+
+def _up_to(index: PagedIndex, point: Box, most: float, limit: int) -> list[tuple[float, SortKey, Entry]] | None:
+    """Return the nearest keys up to a distance, at most `limit` of them. None if they may be on too many pages, or the
+    distance is not exact enough.
+
+    Pages follow by distance, and each may tell that the rest is too far.
+    """
+    if not _LEAST_SQUARE < most < inf:
         return None
-    selection = geometry.selection(IteratorType.OVERLAPS)
+    pages, distances = index.pages, index.geometry.distances
+    near, box_within, within = distances.near, distances.box_within, distances.box_within(most, point)
+    selection = index.geometry.selection(IteratorType.OVERLAPS)
     assert selection is not None
-    found = pages.pages_within(selection, box_within(most, point), _MOST_NEAR_PAGES)
+    found = pages.pages_within(selection, within, _MOST_NEAR_PAGES)
     if found is None:
         return None
     ready: list[tuple[float, SortKey, Entry]] = []
@@ -351,13 +364,14 @@ def nearest(index: PagedIndex, point: Box, limit: int) -> list[tuple[float, Sort
         page = found[number]
         if page.keys is None:
             pages.read(page)
-        if places := near(page, most, point, box_within(max(most, _LEAST_SQUARE), point)):
+        if places := near(page, most, point, within):
             keys, entries = page.keys or (), pages.entries(page)
             ready += [(far, keys[n], entries[n]) for far, n in places]
             ready.sort()
             del ready[limit:]
             if len(ready) == limit:
                 most = ready[-1][0]
+                within = box_within(max(most, _LEAST_SQUARE), point)
     return ready
 
 
