@@ -35,9 +35,11 @@ from box.index.rtree_pages import PagedIndex, Pages
 
 DEFAULT_DIMENSION: Final = 2
 DEFAULT_DISTANCE: Final = "euclid"
-_COST: Final = 190
+_COST: Final = 117
 """The bytes of an entry without its coordinates."""
-_COST_OF_DIMENSION: Final = 20
+_COST_OF_PAIR: Final = 100
+"""The bytes that are added where the primary key is an object of its own."""
+_COST_OF_DIMENSION: Final = 25
 """The bytes of an entry for each dimension: a point has a number in the key and a part of the code, and after a read
 also a number in its page.
 """
@@ -64,7 +66,8 @@ class RtreeIndex(PagedIndex):
         distance = definition.opts.get("distance", DEFAULT_DISTANCE).lower()
         self.geometry = geometry_of(self.dimension, distance, tail_of(primary))
         self.pages = Pages(self.geometry, self._base)
-        self.place_cost = _COST + _COST_OF_DIMENSION * self.dimension
+        pair = 0 if self.geometry.layout.tail.is_packed else _COST_OF_PAIR
+        self.place_cost = _COST + _COST_OF_DIMENSION * self.dimension + pair
         part = definition.parts[0]
         self.key_of = self.geometry.layout.key_of(primary, part.fieldno, part.steps)
 

@@ -125,6 +125,11 @@ class KeyLayout:
         head = (key if self.tail.is_packed else key[0]) if key else b""
         return int.from_bytes(head[: self.code_size], "big")
 
+    def least_key(self, code: int) -> SortKey:
+        """Return a value that sorts before the keys of a code, and after those of lesser codes."""
+        head = code.to_bytes(self.code_size, "big")
+        return head if self.tail.is_packed else (head,)
+
     def columns(self, keys: list[SortKey]) -> list[array[float]]:
         """Return the coordinates of some keys as columns: only those of one corner if all keys are points and all
         coordinates are finite.

@@ -19,9 +19,8 @@ are estimates, since changes that lie over the B-tree (`box.index.layered`) are 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from operator import xor
 from typing import Any, Final, Protocol
 from weakref import ref
 
@@ -289,9 +288,13 @@ class Pages:
 
         Then both parts lie in different cells of the curve, and their boxes overlap less.
         """
-        codes = list(map(self.geometry.layout.code, keys[least - 1 :]))
-        differences = list(map(xor, codes, codes[1:]))
-        return least + differences.index(max(differences))
+        layout = self.geometry.layout
+        first, last = layout.code(keys[least - 1]), layout.code(keys[-1])
+        if first == last:
+            return least
+        # They are sorted, so the greatest bit changes once.
+        bits = (first ^ last).bit_length() - 1
+        return bisect_left(keys, layout.least_key(last >> bits << bits), least)
 
     def _divide_node(self, node: BoxNode) -> None:
         """Halve a node with too many rows, then the nodes above it if they need it."""
