@@ -25,7 +25,7 @@ from box.index.iterator_type import IteratorType
 from box.index.rtree_columns import Box, are_finite, formats, listed, names_of, tuple_of
 from box.index.rtree_conditions import CONDITIONS, Selection, selection_of
 from box.index.rtree_distances import Distances, distances_of
-from box.index.rtree_keys import KeyLayout, Tail, unusual
+from box.index.rtree_keys import KeyLayout, PrimaryForm, unusual
 
 MAX_DIMENSION: Final = 20
 """Tarantool's limit of dimensions."""
@@ -67,7 +67,7 @@ def read_number(value: Any, place: int) -> float:
 class Geometry:
     """The compiled functions for a number of dimensions, a distance and a form of the primary key."""
 
-    def __init__(self, dimension: int, distance: str, tail: Tail) -> None:
+    def __init__(self, dimension: int, distance: str, tail: PrimaryForm) -> None:
         self.dimension = dimension
         self._distance = distance
         self.empty: Box = (inf,) * dimension + (-inf,) * dimension
@@ -148,7 +148,7 @@ class Geometry:
 
 
 @lru_cache(64)
-def geometry_of(dimension: int, distance: str, tail: Tail) -> Geometry:
+def geometry_of(dimension: int, distance: str, tail: PrimaryForm) -> Geometry:
     """Return the compiled functions for a number of dimensions, a kind of distance (`euclid` or `manhattan`) and a form
     of the primary key.
     """

@@ -34,7 +34,7 @@ EXACT: Final = 2**53
 """A `double` represents every integer up to this one exactly."""
 
 
-class Tail(NamedTuple):
+class PrimaryForm(NamedTuple):
     """The form of the primary key in keys."""
 
     is_packed: bool
@@ -42,21 +42,21 @@ class Tail(NamedTuple):
     """The bytes that it adds to the head; None if they vary."""
 
 
-_APART: Final = Tail(False, 0)
+_APART: Final = PrimaryForm(False, 0)
 
 
-def tail_of(primary: KeyDef) -> Tail:
+def tail_of(primary: KeyDef) -> PrimaryForm:
     """Return the form that a primary key has in keys."""
     if not are_packable(primary):
         return _APART
     is_fixed = all(part.type is FieldType.UNSIGNED for part in primary.parts)
-    return Tail(True, 8 * len(primary) if is_fixed else None)
+    return PrimaryForm(True, 8 * len(primary) if is_fixed else None)
 
 
 class KeyLayout:
     """The places of a key's parts, and the compiled functions that make keys. `names` are names in their source."""
 
-    def __init__(self, dimension: int, tail: Tail, names: dict[str, Any]) -> None:
+    def __init__(self, dimension: int, tail: PrimaryForm, names: dict[str, Any]) -> None:
         self.dimension = dimension
         self.tail = tail
         width, words = _words(dimension)
