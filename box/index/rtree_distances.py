@@ -13,23 +13,21 @@ _ROUNDED_UP: Final = 1 + 2**-48
 """A factor that is greater than the rounding error of a calculated distance."""
 
 
-_MORE: Final = 2.0
-"""How many times as many keys as are wanted a search should expect: then nineteen of twenty searches find enough."""
-
-
 class Distances:
     """Functions that calculate distances from the lower corner of a rectangle, their last argument. Euclidean distances
     are squared.
     """
 
-    __slots__ = ("box_within", "margin", "near", "of_boxes", "of_key", "of_page", "of_rows")
+    __slots__ = ("box_within", "exponent", "near", "of_boxes", "of_key", "of_page", "of_rows")
 
     near: Callable[[Rectangles, float, Box, Box], list[tuple[float, int]]]
     """Returns (distance, index in the page) for the keys of a page that are not farther than a distance. The third
     argument is the `box_within` of the distance.
     """
-    margin: float
-    """A factor for the distance of the last of some neighbours: another point nearby has as many within that."""
+    exponent: float
+    """The power of a number of neighbours to which the distance of the last one is proportional, if they are evenly
+    spread.
+    """
     box_within: Callable[[float, Box], Box]
     """Returns a box that contains everything up to a distance, which must not be tiny."""
     of_boxes: Callable[[list[Box], Box], list[float]]
@@ -96,7 +94,7 @@ def of_key(key, point):
     made = Distances()
     made.of_boxes, made.of_key = names["of_boxes"], names["of_key"]
     made.of_page, made.of_rows = names["of_page"], names["of_rows"]
-    made.margin = _MORE ** ((2 if distance == "euclid" else 1) / dimension)
+    made.exponent = (2 if distance == "euclid" else 1) / dimension
     made.near, made.box_within = names["near"], names["box_within"]
     return made
 

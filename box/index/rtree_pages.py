@@ -108,7 +108,7 @@ class BoxPage(_BelowNode):
         self.order: bytes | None = None
         self.searches = 0
         self.reach = _NO_REACH
-        """A number of neighbours, and a distance within which a point of this page probably has as many."""
+        """A number of neighbours, and the distance of the last one from a point of this page; zeros before a search."""
         self._above = _nobody
         untrack_one(self)
 

@@ -36,6 +36,8 @@ _PAGES_A_STEP: Final = 2048
 """The number of pages whose distance is calculated in one turn."""
 _FEW: Final = 32
 """Up to this many neighbours are found with one search."""
+_MORE: Final = 2.0
+"""How many times as many keys as are wanted a search should expect: then nineteen of twenty searches find enough."""
 _MOST_NEAR_PAGES: Final = 64
 """The number of pages at most in which a search for a few neighbours compares keys."""
 _LEAST_SQUARE: Final = 1e-280
@@ -332,12 +334,18 @@ def nearest(index: PagedIndex, point: Box, limit: int) -> list[tuple[float, Sort
     if place is None or index.is_layered or not 0 < limit <= _FEW:
         return None
     home = pages.page_of(place[0])
-    ready = _up_to(index, point, home.reach[1], limit) if home.reach[0] == limit else None
-    if ready is None or len(ready) < limit:
-        known = sorted(geometry.distances.of_page(pages.ready([home])[0], point))
-        ready = _up_to(index, point, known[limit - 1], limit) if len(known) >= limit else None
+    known, reach = home.reach
+    exponent = geometry.distances.exponent
+    if reach:
+        ready = _up_to(index, point, reach * (_MORE * limit / known) ** exponent, limit)
+        if ready is not None and len(ready) == limit:
+            if limit >= known:  # fewer neighbours tell less about the density
+                home.reach = limit, ready[-1][0]
+            return ready
+    found = sorted(geometry.distances.of_page(pages.ready([home])[0], point))
+    ready = _up_to(index, point, found[limit - 1], limit) if len(found) >= limit else None
     if ready:
-        home.reach = limit, ready[-1][0] * geometry.distances.margin
+        home.reach = limit, ready[-1][0]
     return ready
 
 
