@@ -28,7 +28,12 @@ _ESCAPED: Final = b"\0\xff"
 
 def is_packable(definition: KeyDef) -> bool:
     """Return whether keys of this definition can be packed and become smaller."""
-    return len(definition) > 1 and all(map(_is_packable, definition.parts))
+    return len(definition) > 1 and are_packable(definition)
+
+
+def are_packable(definition: KeyDef) -> bool:
+    """Return whether keys of this definition can be packed, also those of one part."""
+    return all(map(_is_packable, definition.parts))
 
 
 def _is_packable(part: PartDef) -> bool:
@@ -53,9 +58,15 @@ def after_all(prefix: bytes) -> Any:
 def packer(definition: KeyDef) -> Callable[[list[Any]], bytes]:
     """Return a function that makes a packed key of the decoded fields of a tuple."""
     if any(part.path for part in definition.parts):
-        pack, extract = parts_packer(definition), definition.extract
+        pack, extract = parts_packer(definition), _parts_extractor(definition)
         return lambda fields: pack(extract(fields))
     return _fields_packer(definition)
+
+
+def _parts_extractor(definition: KeyDef) -> Callable[[list[Any]], tuple[Any, ...]]:
+    """Return a function that extracts the parts of a key as a tuple, also a single one."""
+    extract: Callable[[list[Any]], Any] = definition.extract
+    return extract if len(definition) > 1 else lambda fields: (extract(fields),)
 
 
 def packer_of_all(definition: KeyDef) -> Callable[[list[Any]], list[bytes]]:
@@ -74,7 +85,8 @@ def parts_packer(definition: KeyDef) -> Callable[[Sequence[Any]], bytes]:
 
 def _fields_packer(definition: KeyDef) -> Callable[[list[Any]], bytes]:
     # Consecutive numbers, and the end mark of a text before them, are packed with one call of `struct`.
-    names: dict[str, Any] = {"NUL": _NUL, "ESCAPED": _ESCAPED, "pack_parts": pack_parts, "extract": definition.extract}
+    names: dict[str, Any] = {"NUL": _NUL, "ESCAPED": _ESCAPED, "pack_parts": pack_parts}
+    names["extract"] = _parts_extractor(definition)
     terms: list[str] = []
     numbers: list[str] = []
     form = ""

@@ -5,9 +5,10 @@ B-tree      key -> entry        the tree of `OrderedIndex`, in the order of code
 pages       ranges of keys      and their bounding boxes, by which a search finds the keys to look at
 ```
 
-Keys, boxes and conditions are those of `box.index.rtree_geometry`, the boxes are kept by `box.index.rtree_pages`, and
-iterated by `box.index.rtree_search`. Since the B-tree holds everything, loads, views, layers and releases are those of
-other indexes. Results come in the order of the codes, those of NEIGHBOR by distance and then by code.
+Keys are those of `box.index.rtree_keys`, boxes and conditions those of `box.index.rtree_geometry`. The boxes are kept
+by `box.index.rtree_pages`, and iterated by `box.index.rtree_search`. Since the B-tree holds everything, loads, views,
+layers and releases are those of other indexes. Results come in the order of the codes, those of NEIGHBOR by distance
+and then by code.
 
 Source: `memtx_rtree.c` of the 2.8 line.
 """
@@ -19,7 +20,6 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Final
 
-from box.data.json_path import follow
 from box.data.keydef import KeyDef, SortKey
 from box.data.types import FieldType, checker
 from box.errors import ErrorCode, client_error
@@ -30,13 +30,16 @@ from box.index.ordered import EVERYTHING, ForwardCursor
 from box.index.rtree_columns import Box
 from box.index.rtree_conditions import CONDITIONS, Selection, without_nan
 from box.index.rtree_geometry import MAX_DIMENSION, geometry_of, read_rectangle
+from box.index.rtree_keys import tail_of
 from box.index.rtree_pages import PagedIndex, Pages
 
 DEFAULT_DIMENSION: Final = 2
 DEFAULT_DISTANCE: Final = "euclid"
-_COST: Final = 190
+_COST: Final = 117
 """The bytes of an entry without its coordinates."""
-_COST_OF_DIMENSION: Final = 20
+_COST_OF_PAIR: Final = 100
+"""The bytes that are added where the primary key is an object of its own."""
+_COST_OF_DIMENSION: Final = 25
 """The bytes of an entry for each dimension: a point has a number in the key and a part of the code, and after a read
 also a number in its page.
 """
@@ -60,26 +63,26 @@ class RtreeIndex(PagedIndex):
         if not 1 <= self.dimension <= MAX_DIMENSION:
             text = f"dimension ({self.dimension}): must belong to range [1, {MAX_DIMENSION}]"
             raise self.unsupported_feature(text)
-        self.geometry = geometry_of(self.dimension, definition.opts.get("distance", DEFAULT_DISTANCE).lower())
+        distance = definition.opts.get("distance", DEFAULT_DISTANCE).lower()
+        self.geometry = geometry_of(self.dimension, distance, tail_of(primary))
         self.pages = Pages(self.geometry, self._base)
-        self.place_cost = _COST + _COST_OF_DIMENSION * self.dimension
+        pair = 0 if self.geometry.layout.tail.is_packed else _COST_OF_PAIR
+        self.place_cost = _COST + _COST_OF_DIMENSION * self.dimension + pair
         part = definition.parts[0]
-        self._field, self._path = part.fieldno, part.steps
-        self._extract_primary = primary.extract
-        self.key_of = self._key_of
-
-    def _key_of(self, fields: list[Any]) -> SortKey:
-        value = fields[self._field]
-        if self._path:
-            value = follow(value, self._path)
-        return self.geometry.key(self._extract_primary(fields), value)
+        self.key_of = self.geometry.layout.key_of(primary, part.fieldno, part.steps)
 
     # --- changes ---
 
     def put(self, sort_key: SortKey, entry: Entry) -> None:
-        before = self._size
-        super().put(sort_key, entry)
-        self.pages.put(sort_key, self._size - before)
+        # As `OrderedIndex.put` does it, without the memory that only primary indexes count.
+        if self.listeners:
+            self._tell(sort_key, entry)
+        if growth := self._tree.insert(sort_key, entry):
+            self._size += 1
+        else:
+            self._tree[sort_key] = entry
+        self.version += 1
+        self.pages.put(sort_key, growth)
 
     def add(self, sort_key: SortKey, entry: Entry) -> bool:
         if not super().add(sort_key, entry):
@@ -94,9 +97,11 @@ class RtreeIndex(PagedIndex):
         return old
 
     def remove(self, sort_key: SortKey) -> None:
-        before = self._size
-        super().remove(sort_key)
-        if self._size != before:
+        if self.listeners:
+            self._tell(sort_key, None)
+        if self._tree.pop(sort_key, None) is not None:
+            self._size -= 1
+            self.version += 1
             self.pages.remove(sort_key)
 
     def _merge_one(self, sort_key: SortKey, entry: Any) -> None:
@@ -211,7 +216,8 @@ class RtreeIndex(PagedIndex):
             for page in group:
                 if page.keys is None:
                     pages.read(page)
-                found += map(page.entries.__getitem__, places(page, box))
+                if chosen := places(page, box):
+                    found += map(pages.entries(page).__getitem__, chosen)
             if len(found) >= wanted:
                 break
         return found[offset:wanted] if offset or len(found) > wanted else found
@@ -220,16 +226,15 @@ class RtreeIndex(PagedIndex):
         """Return up to `limit` entries whose rectangle is the point that a user's key names, or None if only a general
         search finds them.
         """
-        if self.is_layered or len(values) < 2 or (wanted := self.geometry.equal(values)) is None:
+        if self.is_layered or len(values) < 2 or (wanted := self.geometry.layout.equal(values)) is None:
             return None
-        code, point = wanted
+        first, end = wanted
         found: list[Entry] = []
-        rectangle = point * 2
-        for (own, _, packed), entry in self._base.iteritems((code,)):
-            if own != code or len(found) == limit:
+        # Usually there are few, for which a search for the end of the range would take longer.
+        for key, entry in self._base.iteritems(first):
+            if not key < end or len(found) == limit:
                 break
-            if packed in (point, rectangle):
-                found.append(entry)
+            found.append(entry)
         return found
 
     def count(self, iterator: int, values: list[Any]) -> int:

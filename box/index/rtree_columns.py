@@ -1,9 +1,9 @@
 """The columns of an R-tree's pages, and the parts of the source that is compiled to search them.
 
 The rectangles of a page are columns, an array for each coordinate, because a million objects would be a million cache
-misses, and since a condition most often ends with the first coordinate. A page of points has half of the columns. The
-second search of a page sorts its columns by the first coordinate: then a bisection finds the keys between two numbers,
-and only those are compared further.
+misses, and since a condition most often ends with the first coordinate. A page of points has half of the columns. After
+some searches the columns are sorted by the first coordinate: then a bisection finds the keys between two numbers, and
+only those are compared further.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from typing import Any, Final, Protocol
 
 from box.index.untracked import untrack
 
-RECTANGLE: Final = 2
-"""The index of the rectangle in a key."""
 Box = tuple[float, ...]
 _MOST_RANKED: Final = 256
 """A page with more keys than this is not sorted, because the place of each key has to fit into a byte."""
+_SEARCHES: Final = 4
+"""The searches of a page after which its columns are sorted. That takes as long as ten searches, so it would be wasted
+on pages that change again and again.
+"""
 
 
 class Rectangles(Protocol):
@@ -33,8 +35,8 @@ class Rectangles(Protocol):
     """
     order: bytes | None
     """The places of the sorted columns' numbers among the keys, one byte each; None if the columns are not sorted."""
-    is_searched: bool
-    """True after the first search."""
+    searches: int
+    """The number of searches before the columns were sorted."""
 
 
 def are_finite(columns: Sequence[array[float]]) -> bool:
@@ -44,11 +46,11 @@ def are_finite(columns: Sequence[array[float]]) -> bool:
 
 
 def rank(page: Rectangles) -> bool:
-    """Sort the columns of a page by the first coordinate, unless this is its first search since it was read: many pages
-    change before they are searched twice. Returns whether the columns are sorted.
+    """Sort the columns of a page by the first coordinate, after some searches since it was read. Returns whether the
+    columns are sorted.
     """
-    if not page.is_searched:
-        page.is_searched = True
+    if page.searches < _SEARCHES:
+        page.searches += 1
         return False
     first = page.columns[0]
     if len(first) > _MOST_RANKED or not are_finite(page.columns):  # what is not a number has no place in an order
@@ -92,17 +94,6 @@ def formats(dimension: int) -> dict[str, Any]:
     return {
         "pack": point.pack,
         "pack_box": rectangle.pack,
-        "unpack": point.unpack,
-        "unpack_box": rectangle.unpack,
+        "unpack": point.unpack_from,
+        "unpack_box": rectangle.unpack_from,
     }
-
-
-def unpacked_key(dimension: int) -> str:
-    """Return source lines that unpack the coordinates of `key`."""
-    a, b = names_of("a", dimension), names_of("b", dimension)
-    return f"""
-    packed = key[{RECTANGLE}]
-    if len(packed) == {8 * dimension}:
-        {listed(a)}, = {listed(b)}, = unpack(packed)
-    else:
-        {listed(a + b)}, = unpack_box(packed)"""

@@ -16,7 +16,7 @@ from typing import Any, Final
 from box.data.keydef import SortKey
 from box.data.types import compiled_source
 from box.index.iterator_type import IteratorType
-from box.index.rtree_columns import Box, Rectangles, formats, listed, names_of, searching, unpacked_key
+from box.index.rtree_columns import Box, Rectangles, formats, listed, names_of, searching
 
 _OVERLAPS = ("{a} <= {qb}", "{b} >= {qa}")
 _HOLDS = ("{a} <= {qa}", "{b} >= {qb}")
@@ -64,7 +64,8 @@ class Selection:
     """Returns whether a key is selected."""
 
 
-def selection_of(dimension: int, kind: IteratorType) -> Selection:
+def selection_of(dimension: int, kind: IteratorType, unpacked: str) -> Selection:
+    """Compile the functions of an iterator; `unpacked` are the lines that unpack a key."""
     of_keys, of_nodes, of_inside = CONDITIONS[kind]
     a, b = names_of("a", dimension), names_of("b", dimension)
     query = f"{listed(names_of('qa', dimension) + names_of('qb', dimension))}, = q"
@@ -136,7 +137,7 @@ def nodes(rows, q):
 
 def matches(key, q):
     {query}
-{unpacked_key(dimension)}
+{unpacked}
     return {condition}
 
 def is_inside(box, q):

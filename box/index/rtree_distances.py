@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from box.data.keydef import SortKey
 from box.data.types import compiled_source
-from box.index.rtree_columns import Box, Rectangles, formats, listed, names_of, searching, tuple_of, unpacked_key
+from box.index.rtree_columns import Box, Rectangles, formats, listed, names_of, searching, tuple_of
 
 _ROUNDED_UP: Final = 1 + 2**-48
 """A factor that is greater than the rounding error of a calculated distance."""
@@ -18,11 +18,15 @@ class Distances:
     are squared.
     """
 
-    __slots__ = ("box_within", "near", "of_boxes", "of_key", "of_page", "of_rows")
+    __slots__ = ("box_within", "exponent", "near", "of_boxes", "of_key", "of_page", "of_rows")
 
     near: Callable[[Rectangles, float, Box, Box], list[tuple[float, int]]]
     """Returns (distance, index in the page) for the keys of a page that are not farther than a distance. The third
     argument is the `box_within` of the distance.
+    """
+    exponent: float
+    """The power of a number of neighbours to which the distance of the last one is proportional, if they are evenly
+    spread.
     """
     box_within: Callable[[float, Box], Box]
     """Returns a box that contains everything up to a distance, which must not be tiny."""
@@ -35,7 +39,8 @@ class Distances:
     """Returns (distance, id, node) for each of some rows."""
 
 
-def distances_of(dimension: int, distance: str) -> Distances:
+def distances_of(dimension: int, distance: str, unpacked: str) -> Distances:
+    """Compile the functions of a kind of distance; `unpacked` are the lines that unpack a key."""
     a, b = names_of("a", dimension), names_of("b", dimension)
     far, far_point = _distance(dimension, distance), _distance_of_points(dimension, distance)
     point = f"{listed(names_of('p', dimension))}, *_ = point"
@@ -81,7 +86,7 @@ def of_boxes(items, point):
 
 def of_key(key, point):
     {point}
-{unpacked_key(dimension)}
+{unpacked}
     return {far}
 """
     names = formats(dimension) | searching()
@@ -89,6 +94,7 @@ def of_key(key, point):
     made = Distances()
     made.of_boxes, made.of_key = names["of_boxes"], names["of_key"]
     made.of_page, made.of_rows = names["of_page"], names["of_rows"]
+    made.exponent = (2 if distance == "euclid" else 1) / dimension
     made.near, made.box_within = names["near"], names["box_within"]
     return made
 

@@ -19,9 +19,8 @@ are estimates, since changes that lie over the B-tree (`box.index.layered`) are 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from operator import xor
 from typing import Any, Final, Protocol
 from weakref import ref
 
@@ -43,8 +42,7 @@ _LEAST_KEYS: Final = 12
 """A page with fewer keys than this is merged with its neighbour, if both fit into one."""
 _MOST_ROWS: Final = 32
 """The rows of a node at most: pages, or nodes below it."""
-_LOWEST: Final = ()
-"""The empty tuple sorts before every key: it is where the first page begins."""
+_NO_REACH: Final = (0, 0.0)
 KeyRange = tuple[SortKey, SortKey | None, bool, bool]
 """A range of keys: (first key, end, excludes first, excludes end). The end is not in the range; None means no end."""
 
@@ -79,17 +77,18 @@ class BoxPage(_BelowNode):
     """A page: a range of keys with its bounding box."""
 
     __slots__ = (
+        "_entries",
         "are_points",
         "box",
         "columns",
         "count",
         "end",
-        "entries",
         "first",
         "is_loose",
-        "is_searched",
         "keys",
         "order",
+        "reach",
+        "searches",
     )
 
     keys: list[SortKey] | None
@@ -103,11 +102,13 @@ class BoxPage(_BelowNode):
         self.is_loose = False
         """True if the box may be larger than necessary."""
         self.keys = None
-        self.entries: Sequence[Entry] = ()
+        self._entries: Sequence[Entry] | None = None
         self.columns: Sequence[array[float]] = ()
         self.are_points = True
         self.order: bytes | None = None
-        self.is_searched = False
+        self.searches = 0
+        self.reach = _NO_REACH
+        """A number of neighbours, and the distance of the last one from a point of this page; zeros before a search."""
         self._above = _nobody
         untrack_one(self)
 
@@ -160,21 +161,11 @@ def _row(child: Any) -> tuple[Any, ...]:
     return row
 
 
-def _best_cut(codes: list[int], least: int) -> int:
-    """Return where to cut, not below `least`: where the codes differ in the greatest bit.
-
-    Then both parts lie in different cells of the curve, and their boxes overlap less.
-    """
-    differences = list(map(xor, codes[least - 1 :], codes[least:]))
-    return least + differences.index(max(differences))
-
-
-def _code_of(node: Any) -> int:
-    """Return the first code of the keys below a node."""
+def _first_key(node: Any) -> SortKey:
+    """Return where the keys of a page or below a node begin."""
     while isinstance(node, BoxNode):
         node = node.rows[0][-1]
-    code: int = node.first[0] if node.first else 0
-    return code
+    return node.first
 
 
 Group = tuple[list[BoxPage], KeyRange | None]
@@ -187,8 +178,11 @@ class KeyedTree(Protocol):
     def keys(self, low: SortKey, high: SortKey | None, is_low_excluded: bool, is_high_excluded: bool, /) -> Any:
         """Return the keys of a range."""
 
-    def values(self, low: SortKey, high: SortKey | None, is_low_excluded: bool, is_high_excluded: bool, /) -> Any:
-        """Return the entries of a range."""
+    def iterkeys(self, low: SortKey, high: SortKey | None, is_low_excluded: bool, is_high_excluded: bool, /) -> Any:
+        """Return an iterator over the keys of a range, which is faster than a list of `keys`."""
+
+    def itervalues(self, low: SortKey, high: SortKey | None, is_low_excluded: bool, is_high_excluded: bool, /) -> Any:
+        """Return an iterator over the entries of a range."""
 
 
 class Pages:
@@ -207,8 +201,9 @@ class Pages:
     def start_anew(self, tree: KeyedTree) -> None:
         """Begin again with a single page over an empty B-tree."""
         self._tree = tree
-        page = BoxPage(_LOWEST, None, self.geometry.empty, 0)
-        self._starts: list[SortKey] = untracked_list([_LOWEST])
+        lowest = self.geometry.layout.lowest
+        page = BoxPage(lowest, None, self.geometry.empty, 0)
+        self._starts: list[SortKey] = untracked_list([lowest])
         self.pages: list[BoxPage] = untracked_list([page])
         self.root = BoxNode(self.geometry.empty, is_bottom=True)
         self._adopt(self.root, [page])
@@ -224,11 +219,6 @@ class Pages:
     def page_of(self, key: SortKey) -> BoxPage:
         """Return the page whose range contains a key."""
         return self.pages[bisect_right(self._starts, key) - 1]
-
-    def pages_around(self, key: SortKey, beside: int) -> list[BoxPage]:
-        """Return the page whose range contains a key, with `beside` pages on each side of it."""
-        place = bisect_right(self._starts, key) - 1
-        return self.pages[max(0, place - beside) : place + beside + 1]
 
     def put(self, key: SortKey, growth: int) -> None:
         """Update the pages after the B-tree got an entry under a key; `growth` is 1 for a new key, 0 for a replaced
@@ -260,7 +250,7 @@ class Pages:
     def _divide(self, place: int) -> None:
         """Split a page that is estimated to have too many keys, after counting them."""
         page = self.pages[place]
-        keys = list(self._tree.keys(*page.range))
+        keys = list(self._tree.iterkeys(*page.range))
         page.count = len(keys)
         if page.count <= _MOST_KEYS:
             return
@@ -289,9 +279,22 @@ class Pages:
         start, count = 0, len(keys)
         while count - start > _MOST_KEYS:
             most = min(start + _USUAL_KEYS, count - _LEAST_PART)
-            start = _best_cut([key[0] for key in keys[start:most]], _LEAST_PART) + start
+            start += self._best_cut(keys[start:most], _LEAST_PART)
             cuts.append(start)
         return cuts
+
+    def _best_cut(self, keys: list[SortKey], least: int) -> int:
+        """Return where to cut sorted keys, not below `least`: where their codes differ in the greatest bit.
+
+        Then both parts lie in different cells of the curve, and their boxes overlap less.
+        """
+        layout = self.geometry.layout
+        first, last = layout.code(keys[least - 1]), layout.code(keys[-1])
+        if first == last:
+            return least
+        # They are sorted, so the greatest bit changes once.
+        bits = (first ^ last).bit_length() - 1
+        return bisect_left(keys, layout.least_key(last >> bits << bits), least)
 
     def _divide_node(self, node: BoxNode) -> None:
         """Halve a node with too many rows, then the nodes above it if they need it."""
@@ -300,7 +303,8 @@ class Pages:
             if above is None:
                 above = self.root = BoxNode(node.box, is_bottom=False)
                 self._adopt(above, [node])
-            half = _best_cut([_code_of(row[-1]) for row in node.rows[: -_MOST_ROWS // 4]], _MOST_ROWS // 4)
+            firsts = [_first_key(row[-1]) for row in node.rows[: -_MOST_ROWS // 4]]
+            half = self._best_cut(firsts, _MOST_ROWS // 4)
             other = BoxNode(node.box, is_bottom=node.is_bottom)
             self._adopt(other, [row[-1] for row in node.rows[half:]])
             del node.rows[half:]
@@ -352,7 +356,7 @@ class Pages:
         if place:
             self.pages[place - 1].end = page.end
         else:
-            self.pages[1].first = self._starts[1] = _LOWEST
+            self.pages[1].first = self._starts[1] = self.geometry.layout.lowest
         del self.pages[place], self._starts[place]
         child: Any = page
         while (node := child.parent) is not None:
@@ -379,9 +383,10 @@ class Pages:
         while len(pending) - taken >= least and taken < len(pending):
             part = pending[taken : taken + _MOST_KEYS]
             if len(part) == _MOST_KEYS:
-                del part[_best_cut([key[0] for key in part], _LEAST_PART) :]
+                del part[self._best_cut(part, _LEAST_PART) :]
             taken += len(part)
-            page = BoxPage(part[0] if self.pages else _LOWEST, None, self.geometry.bound(part), len(part))
+            first = part[0] if self.pages else self.geometry.layout.lowest
+            page = BoxPage(first, None, self.geometry.bound(part), len(part))
             if self.pages:
                 self.pages[-1].end = page.first
             self.pages.append(page)
@@ -395,7 +400,7 @@ class Pages:
         """Take children from the beginning of a list, at most `_MOST_ROWS`, and return a node above them."""
         count = min(len(bare), _MOST_ROWS)
         if count == _MOST_ROWS:
-            count = _best_cut(list(map(_code_of, bare[:count])), _MOST_ROWS // 3)
+            count = self._best_cut(list(map(_first_key, bare[:count])), _MOST_ROWS // 3)
         node = BoxNode(self.geometry.empty, is_bottom=is_bottom)
         self._adopt(node, bare[:count])
         del bare[:count]
@@ -420,19 +425,25 @@ class Pages:
     # --- reads ---
 
     def read(self, page: BoxPage) -> None:
-        """Fetch the keys and the entries of a page from the B-tree, and make its box exact."""
-        bounds = page.range
-        keys = untracked_list(self._tree.keys(*bounds))
-        page.entries = untracked_list(self._tree.values(*bounds))
-        page.columns = tuple(self.geometry.columns(keys))
+        """Fetch the keys of a page from the B-tree, and make its box exact."""
+        keys = untracked_list(self._tree.iterkeys(*page.range))
+        page._entries = None
+        page.columns = tuple(self.geometry.layout.columns(keys))
         untrack((*page.columns, page.columns))
         page.are_points = len(page.columns) == self.geometry.dimension
-        page.order, page.is_searched = None, False
+        page.order, page.searches = None, 0
         page.count = len(keys)
         page.keys = keys
         if page.is_loose:
             page.is_loose = False
             self._shrink(page, self.geometry.box_of(page.columns) if keys else self.geometry.empty)
+
+    def entries(self, page: BoxPage) -> Sequence[Entry]:
+        """Return the entries of a page that is read, in the order of its keys."""
+        found = page._entries
+        if found is None:  # counts need no entries
+            found = page._entries = untracked_list(self._tree.itervalues(*page.range))
+        return found
 
     def _shrink(self, child: Any, box: Box) -> None:
         while box != child.box:

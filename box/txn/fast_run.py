@@ -203,13 +203,17 @@ def _stretch(kinds: list[int], bodies: list[bytes], first: int, size: int, prefi
 
 
 def store_tuples(plan: WritePlan, space: Space, kind: int, raws: list[bytes], changes: list[Change]) -> None:
-    """Insert or replace tuples of one space, at most `STOREDSTORED_AT_ONCE`, and append what was done to `changes`.
+    """Insert or replace tuples of one space, at most `STORED_AT_ONCE`, and append what was done to `changes`.
 
     Raises:
         BoxError: as `box.txn.fast_path.CHANGES`; the tuples before it are stored, and are in `changes`.
     """
     if plan.has_one_index and len(raws) >= _FEW and _store_together(plan, space, kind, raws, changes):
         return
+    if plan.has_many_keys and len(raws) >= _FEW:
+        # A functional index calls its function for all of them at once. An error is still raised by its own tuple.
+        for index in plan.secondary:
+            index.prepare(raws)
     change = CHANGES[kind]
     for raw in raws:
         old, new = change(plan, space, raw)

@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from box.data.codec import pack
+from box.txn.fast_run import change_rows
+from box.wire.change import REPLACE, Request
+
 from .box_support import Box, Run
 
 PREPARE = """
@@ -221,5 +225,35 @@ def test_an_index_over_a_filled_space_enters_lua_once_for_many_tuples(run: Run) 
         cause = f"local ok, e = pcall(s.create_index, s, 'i', {options}) return ok, e.prev.message"
         assert "attempt to index field 'x' (a nil value)" in (await box(cause))[1]
         assert await box("return s.index.i == nil") is True
+
+    run(body)
+
+
+def test_a_run_of_another_instance_enters_lua_once_for_many_tuples(run: Run) -> None:
+    """The tuples of a run reach the function together. The first one for which it fails ends the run; those before it
+    are stored.
+    """
+
+    async def body(box: Box) -> None:
+        await box(PREPARE + WORDS)
+        node = box.instance.node
+        schema, together, calls = node.schema, node.schema.call_function_for, []
+        assert together is not None
+        schema.call_function_for = lambda *args: (calls.append(len(args[1])), together(*args))[1]
+        space = await box("return s.id")
+
+        def changed(rows: list[list[object]]) -> int:
+            bodies = [Request.replace(pack(row)).body(space) for row in rows]
+            return len(change_rows(schema, node.dml._planner, [REPLACE] * len(rows), bodies))
+
+        assert changed([[number, f"fig {number}"] for number in range(129)]) == 129
+        assert calls == [64, 64]
+        assert changed([[number, 5 if number == 140 else "pear"] for number in range(120, 150)]) == 20
+        assert await box("return s:len(), i:count('pear'), i:count('fig')") == [140, 20, 120]
+        await box("i:drop()")
+        await box("define('raises', [[function(t) return t[1] == 207 and t.x.y or {t[2]} end]])")
+        await box("s:create_index('raises', {func = 'raises', unique = false, parts = {{1, 'string'}}})")
+        assert changed([[number, "plum"] for number in range(200, 220)]) == 7
+        assert await box("return s:len(), s.index.raises:count('plum')") == [147, 7]
 
     run(body)
