@@ -27,7 +27,8 @@ from box.sql.foreign_keys import ForeignKeys
 from box.sql.hooks import DictionaryFunctions
 from box.sql.params import bind
 from box.sql.parse import parse_statement
-from box.sql.point_statements import Point, PointSelect, PointStatements
+from box.sql.point_select import PointSelect
+from box.sql.point_statements import Point, PointStatements
 from box.sql.pragmas import PragmaRunner, pragma_columns
 from box.sql.prepared import Prepared, PreparedStatements
 from box.sql.reading import ROW_COUNT, QueryRunner
@@ -63,7 +64,7 @@ class Sql:
         prepared: PreparedStatements,
         version: str,
         random_bytes: Callable[[int], bytes],
-        count: Callable[[int], None],
+        count: Callable[[int, int], None],
         clock: Callable[[], float],
         has_node_ended: Callable[[], bool],
     ) -> None:
@@ -110,7 +111,7 @@ class Sql:
         if parsed.trailing is not None:
             self._analyse(ctx, parsed, values)
             raise parsed.trailing
-        self._count(RequestType.EXECUTE)
+        self._count(RequestType.EXECUTE, 1)
         result = await self._run(ctx, parsed, values)
         ctx.session.storage[ROW_COUNT] = result.row_count if isinstance(result, Changed) else 0
         return result
@@ -132,7 +133,7 @@ class Sql:
                 return Rows(point.fields, rows)
             written = point.run(ctx, params)
         except BoxError:
-            self._count(RequestType.EXECUTE)
+            self._count(RequestType.EXECUTE, 1)
             raise
         if written is None:
             return None
@@ -160,7 +161,7 @@ class Sql:
         try:
             rows = self._query_at_once(ctx, text, point, params)
         except BoxError:
-            self._count(RequestType.EXECUTE)
+            self._count(RequestType.EXECUTE, 1)
             raise
         if rows is not None:
             self.counted(ctx, 0)
@@ -214,12 +215,11 @@ class Sql:
 
     def count_failed(self) -> None:
         """Count a statement that has failed on the fast path."""
-        self._count(RequestType.EXECUTE)
+        self._count(RequestType.EXECUTE, 1)
 
     def counted(self, ctx: Context, row_count: int, times: int = 1) -> None:
         """Count a statement that has run on the fast path, so many times, and set the value of ROW_COUNT()."""
-        for _ in range(times):
-            self._count(RequestType.EXECUTE)
+        self._count(RequestType.EXECUTE, times)
         ctx.session.storage[ROW_COUNT] = row_count
 
     @staticmethod
@@ -361,7 +361,7 @@ class Sql:
             ClientError: SQL_PREPARE, the cache has no room.
             BoxError: see `execute`.
         """
-        self._count(RequestType.PREPARE)
+        self._count(RequestType.PREPARE, 1)
         parsed = self._parsed(text)
         statement = parsed.statement
         fields: list[ResultField] | None = None

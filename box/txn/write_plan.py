@@ -42,6 +42,7 @@ class WritePlan:
     """
 
     __slots__ = (
+        "add",
         "find",
         "format",
         "has_many_keys",
@@ -104,12 +105,14 @@ class WritePlan:
             self.key_of = index.key_of
             self.replace = index.replace
             self.put = index.put
+            self.add = index.add
             self.remove = index.remove
 
     def on(self, indexes: list[Any], memory: MemoryQuota) -> WritePlan:
         """Return a copy for other indexes with the same definitions, the primary one first, and other memory."""
         plan, primary = copy(self), indexes[0]
         plan.find, plan.replace, plan.put, plan.remove = primary.find, primary.replace, primary.put, primary.remove
+        plan.add = primary.add
         plan.secondary = indexes[1:]
         plan.memory = memory
         return plan
