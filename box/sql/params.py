@@ -14,7 +14,7 @@ _KINDS: Final[dict[type, str]] = {dict: "MAP", list: "ARRAY"}
 
 
 def bind(parameters: list[str | None], given: Sequence[Value]) -> list[Value]:
-    """Arrange values by the places of parameters; a parameter without a value is nil.
+    """Arrange values by the places of parameters; a parameter without a value is nil, and so is NaN, as in Tarantool.
 
     Raises:
         ClientError: SQL_BIND_VALUE, SQL_BIND_NOT_FOUND, SQL_BIND_TYPE, INVALID_MSGPACK, or SQL_EXECUTE if there are
@@ -34,7 +34,7 @@ def bind(parameters: list[str | None], given: Sequence[Value]) -> list[Value]:
             place = parameters.index(name)
         if place >= len(parameters):
             raise execute_error("The number of parameters is too large")
-        values[place] = value
+        values[place] = None if value != value else value
     return values
 
 

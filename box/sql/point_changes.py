@@ -116,6 +116,7 @@ class PointInsert(PointChange):
         if not self._is_plain(row):
             if not PLAIN.issuperset(map(type, params)):
                 return None
+            row = [None if value != value else value for value in row]  # a parameter NaN is nil
             action = "REPLACE" if self._is_replace else "ABORT"
             if not check_nil(space, row, action, -1):
                 return 0, None
@@ -263,6 +264,8 @@ def _compile_is_plain(types: list[str]) -> Callable[[Sequence[Value]], bool]:
         kinds = _SAME.get(name, frozenset())
         names = [kind.__name__ for kind in kinds]
         checks.append(f"type(r[{number}]) is {names[0]}" if len(names) == 1 else f"type(r[{number}]) in {name.upper()}")
+        if float in kinds:
+            checks.append(f"r[{number}] == r[{number}]")  # no NaN
     scope: dict[str, Any] = {name.upper(): _SAME.get(name, frozenset()) for name in types}
     exec(compiled_source(f"def is_plain(r):\n    return {' and '.join(checks)}\n"), scope)
     compiled: Callable[[Sequence[Value]], bool] = scope.pop("is_plain")
