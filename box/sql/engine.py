@@ -25,7 +25,7 @@ from box.sql.explain import explain, explain_fields
 from box.sql.flat_calls import run_flat
 from box.sql.foreign_keys import ForeignKeys
 from box.sql.hooks import DictionaryFunctions
-from box.sql.params import bind
+from box.sql.params import bind, check_values
 from box.sql.parse import parse_statement
 from box.sql.point_select import PointSelect
 from box.sql.point_statements import Point, PointStatements
@@ -107,7 +107,7 @@ class Sql:
         if result is not None:
             return result
         parsed = self._parsed(text)
-        values = bind(parsed.parameters, params)
+        values = self._bound(ctx, parsed, params)
         if parsed.trailing is not None:
             self._analyse(ctx, parsed, values)
             raise parsed.trailing
@@ -115,6 +115,21 @@ class Sql:
         result = await self._run(ctx, parsed, values)
         ctx.session.storage[ROW_COUNT] = result.row_count if isinstance(result, Changed) else 0
         return result
+
+    def _bound(self, ctx: Context, parsed: sql_nodes.Parsed, params: Sequence[Value]) -> list[Value]:
+        """Arrange the values of parameters. A parameter without a place is an error after those of the statement.
+
+        Raises:
+            BoxError: see `bind`, and an error of the statement.
+        """
+        check_values(params)
+        try:
+            return bind(parsed.parameters, params)
+        except BoxError:
+            self._result_fields(ctx, parsed)
+            if parsed.trailing is not None:
+                raise parsed.trailing from None
+            raise
 
     def _parsed(self, text: str) -> sql_nodes.Parsed:
         return _parse(with_exact_names(self._schema, text) if self._schema.is_of_3 else text)
@@ -176,7 +191,7 @@ class Sql:
         parsed = self._parsed(text)
         if parsed.trailing is not None or not isinstance(parsed.statement, sql_nodes.Select):
             return None
-        values = bind(parsed.parameters, params)
+        values = self._bound(ctx, parsed, params)
         return self._queries.select_at_once(ctx, parsed.text, parsed.statement, values)
 
     def prepared_text(self, ctx: Context, statement_id: int) -> str:
@@ -363,21 +378,25 @@ class Sql:
         """
         self._count(RequestType.PREPARE, 1)
         parsed = self._parsed(text)
-        statement = parsed.statement
-        fields: list[ResultField] | None = None
-        values: list[Value] = [None] * len(parsed.parameters)
-        compiled = self._query_of(ctx, text, statement, values)
-        if isinstance(statement, sql_nodes.Select) and compiled is not None:
-            fields = compiled.fields
-        elif isinstance(statement, sql_nodes.Pragma):
-            fields = pragma_columns(statement)
-        elif isinstance(statement, sql_nodes.Explain):
-            self._query_of(ctx, text, statement.statement, values)
-            fields = explain_fields(statement.is_plan)
+        fields = self._result_fields(ctx, parsed)
         if parsed.trailing is not None:
             raise parsed.trailing
         is_full = self._queries.has_full_metadata(ctx)
         return self.prepared.add(ctx.session, text, parsed.parameters, fields, is_full, self._schema.version)
+
+    def _result_fields(self, ctx: Context, parsed: sql_nodes.Parsed) -> list[ResultField] | None:
+        """Return the result columns of a statement, None for a change. Raises its errors that depend on no value."""
+        statement = parsed.statement
+        values: list[Value] = [None] * len(parsed.parameters)
+        compiled = self._query_of(ctx, parsed.text, statement, values)
+        if isinstance(statement, sql_nodes.Select) and compiled is not None:
+            return compiled.fields
+        if isinstance(statement, sql_nodes.Pragma):
+            return pragma_columns(statement)
+        if isinstance(statement, sql_nodes.Explain):
+            self._query_of(ctx, parsed.text, statement.statement, values)
+            return explain_fields(statement.is_plan)
+        return None
 
     def unprepare(self, ctx: Context, statement_id: int) -> None:
         """Forget a prepared statement of the session.
