@@ -81,7 +81,8 @@ class PointChange:
             if written is None:
                 break
             changed, outcome = written
-            done.append((changed, outcome) if isinstance(outcome, Pending) else changed)
+            is_complete = outcome is None or not isinstance(outcome, Pending)
+            done.append(changed if is_complete else written)  # type: ignore[arg-type]
         return done
 
     def _run(self, ctx: Context, params: list[Value], writer: PointWriter | None) -> Written | None:
