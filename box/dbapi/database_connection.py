@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar, Unpack
 
 from box.dbapi import exceptions
 from box.dbapi.database_cursor import DatabaseCursor
-from box.dbapi.exceptions import InterfaceError, NotSupportedError, ProgrammingError, translated
+from box.dbapi.exceptions import InterfaceError, NotSupportedError, ProgrammingError, translated, translation
 from box.dbapi.shared_nodes import SharedNode
 from box.embed.node_options import check_names
 from box.embed.sql_statements import SqlResult, result_of, values_of
+from box.errors import BoxError
 from box.sync import Node
 
 if TYPE_CHECKING:
@@ -235,16 +236,33 @@ class DatabaseConnection:
             if self._ctx.txn is not None and not self._transactions.end(self._ctx, how, self._ctx):
                 self._thread.call(there)
 
-    def _execute(self, text: str, given: Sequence[Parameters], *, is_many: bool = False) -> Executed:
-        """Run a statement once for each set of parameters in `given`.
+    def _execute(self, text: str, parameters: Parameters) -> Executed:
+        """Run a statement."""
+        ctx, thread = self._ctx, self._thread
+        with self._lock:
+            try:
+                self._check_open()
+                changes_rows = self._core.sql.changes_rows(text)
+                result = None
+                if thread.is_direct:
+                    started = thread.run(self._run_now, text, parameters, changes_rows, who=ctx)
+                    result = self._statements.ended(started, ctx)
+                if result is None:
+                    return thread.call(lambda: self._run_rest(_Repeated(text, [parameters], changes_rows)))
+            except (BoxError, TypeError, RuntimeError) as error:  # as `translated`, which takes two microseconds
+                raise translation(error) from error
+        return Executed(result, result.row_count if changes_rows or result.columns else -1)
+
+    def _execute_many(self, text: str, given: Sequence[Parameters]) -> Executed:
+        """Run a changing statement once for each set of parameters in `given`.
 
         Raises:
-            ProgrammingError: the statement returns rows, and `is_many` is true.
+            ProgrammingError: the statement returns rows.
         """
         with self._lock, translated():
             self._check_open()
             work = _Repeated(text, given, self._core.sql.changes_rows(text))
-            if is_many and not work.changes_rows:
+            if not work.changes_rows:
                 raise ProgrammingError("executemany() takes INSERT, REPLACE, UPDATE or DELETE")
             while self._thread.is_direct and not work.is_done:
                 started = self._thread.run(self._run_some, work, who=self._ctx)
@@ -253,6 +271,14 @@ class DatabaseConnection:
                     break
                 work.note(result)
             return work.executed if work.is_done else self._thread.call(lambda: self._run_rest(work))
+
+    def _run_now(self, text: str, parameters: Parameters, changes_rows: bool) -> SqlResult | WaitingStatement | None:
+        """Run a statement while this thread holds the node's turn. Returns None if it belongs in the thread of the
+        node.
+        """
+        if changes_rows and not self._autocommit and self._ctx.txn is None:
+            self._transactions.begin_now(self._ctx, self._ctx)
+        return self._statements.run_now(self._ctx, text, parameters)
 
     def _run_some(self, work: _Repeated) -> SqlResult | WaitingStatement | None:
         """Run statements while this thread holds the node's turn. Returns the outcome of the last one, or None if the

@@ -57,7 +57,7 @@ class DatabaseCursor:
         """
         self._check_open()
         self._forget()
-        self._take(self.connection._execute(operation, [parameters]))
+        self._take(self.connection._execute(operation, parameters))
         return self
 
     def executemany(self, operation: str, seq_of_parameters: Iterable[Parameters]) -> Self:
@@ -74,8 +74,7 @@ class DatabaseCursor:
         if not given:
             self.rowcount = 0
             return self
-        outcome = self.connection._execute(operation, given, is_many=True)
-        self._take(outcome)
+        self._take(self.connection._execute_many(operation, given))
         return self
 
     def _take(self, outcome: Executed) -> None:

@@ -115,14 +115,17 @@ def _class_of(error: BoxError) -> type[DatabaseError]:
     return next((kind for family, kind in _FAMILIES if isinstance(error, family)), OperationalError)
 
 
+def translation(error: BoxError | TypeError | RuntimeError) -> Error:
+    """Return the exception of PEP 249 for an error of the node, or of its misuse."""
+    if isinstance(error, BoxError):
+        return mapped(error)
+    return ProgrammingError(str(error)) if isinstance(error, TypeError) else InterfaceError(str(error))
+
+
 @contextmanager
 def translated() -> Iterator[None]:
     """Convert errors of the node, and errors of its misuse, to exceptions of PEP 249."""
     try:
         yield
-    except BoxError as error:
-        raise mapped(error) from error
-    except TypeError as error:
-        raise ProgrammingError(str(error)) from error
-    except RuntimeError as error:
-        raise InterfaceError(str(error)) from error
+    except (BoxError, TypeError, RuntimeError) as error:
+        raise translation(error) from error

@@ -249,15 +249,21 @@ def values_of(params: Parameters, names: Sequence[str | None]) -> list[Any]:
     if (type(params) is tuple or type(params) is list) and _are_plain(params):
         return list(params)
     if isinstance(params, Mapping):
-        given = {_marked(name, names): value for name, value in params.items()}
+        given = {_marked(name, names): _of_python(value) for name, value in params.items()}
         if names and given.keys() <= set(names) and _PLAIN.issuperset(map(type, given.values())):
             params = [None if name is None else given.get(name) for name in names]  # all statements take these
         else:
             params = [{name: value} for name, value in given.items()]
     elif isinstance(params, str | bytes | bytearray) or not isinstance(params, Sequence):
         raise TypeError(f"parameters are a sequence or a mapping, not {type(params).__name__}: {params!r}")
-    values: list[Any] = unpack(encode_values(list(params))) if params else []
+    values: list[Any] = unpack(encode_values(list(map(_of_python, params)))) if params else []
     return values
+
+
+def _of_python(value: Any) -> Any:
+    """Return a number of numpy, as pandas has them, as the Python value that it stands for; others unchanged."""
+    is_scalar = hasattr(value, "dtype") and getattr(value, "shape", None) == ()
+    return value.item() if is_scalar else value
 
 
 def _are_plain(params: Sequence[Any]) -> bool:

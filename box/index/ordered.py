@@ -115,8 +115,11 @@ class OrderedIndex(Index):
             return super().add(sort_key, entry)
         if not self._tree.insert(sort_key, entry):
             return False
-        self.take_room([entry])
         self._size += 1
+        if (memory := self.memory) is not None:
+            size = len(entry)
+            self.tuple_bytes += size
+            memory.room -= size + self.weight
         self.version += 1
         return True
 

@@ -441,11 +441,17 @@ class ServerConnection(CallingHalf):
             # the type first, 1 the key of the sync.
             if mark == 0xCE and keys == 0x8200 and sync_key == 1 and kind < 128 and length >= size - 5:
                 start, stop = pos + size, pos + 5 + length
-                if kind > 3 and kind in _CALLS and stop <= end:
-                    behind, served = server.calls.serve(self, data, pos, self._deadline)
-                    if served:
-                        pos, count, self._look_at = behind, count + served, 0
-                        continue
+                if kind > 3 and stop <= end:
+                    if kind in _CALLS:
+                        behind, served = server.calls.serve(self, data, pos, self._deadline)
+                        if served:
+                            pos, count, self._look_at = behind, count + served, 0
+                            continue
+                    elif kind == _EXECUTE:
+                        behind, served = server.statements.serve(self, sync, data, pos, start, stop)
+                        if served:
+                            pos, count = behind, count + served
+                            continue
                 if stop <= end and not self._serve(kind, sync, data, start, stop):
                     self._look_at -= _GENERAL
                     server.dispatcher.run(self, Row(kind, sync=sync, body=data[start:stop]))
@@ -466,14 +472,11 @@ class ServerConnection(CallingHalf):
     def _serve(self, kind: int, sync: int, data: bytes, at: int, stop: int) -> bool:
         """Serve a request on the fast path. Returns False, with nothing done, if it needs the general path.
 
-        It serves pings, prepared statements that concern one row, and requests whose body, from `at` on, begins like
-        an earlier one.
+        It serves pings, and requests whose body, from `at` on, begins like an earlier one.
         """
         server = self._server
         schema = server.schema
         if not 0 < kind < 4:  # SELECT, INSERT and REPLACE are 1 to 3
-            if kind == _EXECUTE:
-                return server.statements.serve(self, sync, data, at, stop)
             if kind != RequestType.PING or stop != at:
                 return False
             self._out.append(reply_ok(sync, schema.version))

@@ -25,9 +25,10 @@ from box.sql.explain import explain, explain_fields
 from box.sql.flat_calls import run_flat
 from box.sql.foreign_keys import ForeignKeys
 from box.sql.hooks import DictionaryFunctions
-from box.sql.params import bind
+from box.sql.params import bind, check_values
 from box.sql.parse import parse_statement
-from box.sql.point_statements import Point, PointSelect, PointStatements
+from box.sql.point_select import PointSelect
+from box.sql.point_statements import Point, PointStatements
 from box.sql.pragmas import PragmaRunner, pragma_columns
 from box.sql.prepared import Prepared, PreparedStatements
 from box.sql.reading import ROW_COUNT, QueryRunner
@@ -63,7 +64,7 @@ class Sql:
         prepared: PreparedStatements,
         version: str,
         random_bytes: Callable[[int], bytes],
-        count: Callable[[int], None],
+        count: Callable[[int, int], None],
         clock: Callable[[], float],
         has_node_ended: Callable[[], bool],
     ) -> None:
@@ -106,14 +107,29 @@ class Sql:
         if result is not None:
             return result
         parsed = self._parsed(text)
-        values = bind(parsed.parameters, params)
+        values = self._bound(ctx, parsed, params)
         if parsed.trailing is not None:
             self._analyse(ctx, parsed, values)
             raise parsed.trailing
-        self._count(RequestType.EXECUTE)
+        self._count(RequestType.EXECUTE, 1)
         result = await self._run(ctx, parsed, values)
         ctx.session.storage[ROW_COUNT] = result.row_count if isinstance(result, Changed) else 0
         return result
+
+    def _bound(self, ctx: Context, parsed: sql_nodes.Parsed, params: Sequence[Value]) -> list[Value]:
+        """Arrange the values of parameters. A parameter without a place is an error after those of the statement.
+
+        Raises:
+            BoxError: see `bind`, and an error of the statement.
+        """
+        check_values(params)
+        try:
+            return bind(parsed.parameters, params)
+        except BoxError:
+            self._result_fields(ctx, parsed)
+            if parsed.trailing is not None:
+                raise parsed.trailing from None
+            raise
 
     def _parsed(self, text: str) -> sql_nodes.Parsed:
         return _parse(with_exact_names(self._schema, text) if self._schema.is_of_3 else text)
@@ -132,7 +148,7 @@ class Sql:
                 return Rows(point.fields, rows)
             written = point.run(ctx, params)
         except BoxError:
-            self._count(RequestType.EXECUTE)
+            self._count(RequestType.EXECUTE, 1)
             raise
         if written is None:
             return None
@@ -160,7 +176,7 @@ class Sql:
         try:
             rows = self._query_at_once(ctx, text, point, params)
         except BoxError:
-            self._count(RequestType.EXECUTE)
+            self._count(RequestType.EXECUTE, 1)
             raise
         if rows is not None:
             self.counted(ctx, 0)
@@ -175,7 +191,7 @@ class Sql:
         parsed = self._parsed(text)
         if parsed.trailing is not None or not isinstance(parsed.statement, sql_nodes.Select):
             return None
-        values = bind(parsed.parameters, params)
+        values = self._bound(ctx, parsed, params)
         return self._queries.select_at_once(ctx, parsed.text, parsed.statement, values)
 
     def prepared_text(self, ctx: Context, statement_id: int) -> str:
@@ -214,12 +230,11 @@ class Sql:
 
     def count_failed(self) -> None:
         """Count a statement that has failed on the fast path."""
-        self._count(RequestType.EXECUTE)
+        self._count(RequestType.EXECUTE, 1)
 
     def counted(self, ctx: Context, row_count: int, times: int = 1) -> None:
         """Count a statement that has run on the fast path, so many times, and set the value of ROW_COUNT()."""
-        for _ in range(times):
-            self._count(RequestType.EXECUTE)
+        self._count(RequestType.EXECUTE, times)
         ctx.session.storage[ROW_COUNT] = row_count
 
     @staticmethod
@@ -361,23 +376,27 @@ class Sql:
             ClientError: SQL_PREPARE, the cache has no room.
             BoxError: see `execute`.
         """
-        self._count(RequestType.PREPARE)
+        self._count(RequestType.PREPARE, 1)
         parsed = self._parsed(text)
-        statement = parsed.statement
-        fields: list[ResultField] | None = None
-        values: list[Value] = [None] * len(parsed.parameters)
-        compiled = self._query_of(ctx, text, statement, values)
-        if isinstance(statement, sql_nodes.Select) and compiled is not None:
-            fields = compiled.fields
-        elif isinstance(statement, sql_nodes.Pragma):
-            fields = pragma_columns(statement)
-        elif isinstance(statement, sql_nodes.Explain):
-            self._query_of(ctx, text, statement.statement, values)
-            fields = explain_fields(statement.is_plan)
+        fields = self._result_fields(ctx, parsed)
         if parsed.trailing is not None:
             raise parsed.trailing
         is_full = self._queries.has_full_metadata(ctx)
         return self.prepared.add(ctx.session, text, parsed.parameters, fields, is_full, self._schema.version)
+
+    def _result_fields(self, ctx: Context, parsed: sql_nodes.Parsed) -> list[ResultField] | None:
+        """Return the result columns of a statement, None for a change. Raises its errors that depend on no value."""
+        statement = parsed.statement
+        values: list[Value] = [None] * len(parsed.parameters)
+        compiled = self._query_of(ctx, parsed.text, statement, values)
+        if isinstance(statement, sql_nodes.Select) and compiled is not None:
+            return compiled.fields
+        if isinstance(statement, sql_nodes.Pragma):
+            return pragma_columns(statement)
+        if isinstance(statement, sql_nodes.Explain):
+            self._query_of(ctx, parsed.text, statement.statement, values)
+            return explain_fields(statement.is_plan)
+        return None
 
     def unprepare(self, ctx: Context, statement_id: int) -> None:
         """Forget a prepared statement of the session.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,10 @@ _JOINS_MAX = 64
 """The tables of one join at most: Tarantool and SQLite keep a bit for each in a mask of 64 bits."""
 
 
+_NUMBER = re.compile(r"(?<=.)_\d*\Z", re.DOTALL)
+"""The number at the end of a name."""
+
+
 class FromCompiler:
     """Compiles the sources of queries, and adds their relations to the scope."""
 
@@ -41,6 +46,10 @@ class FromCompiler:
             before = list(scope.relations)
             text, relations = self._source(source, scope)
             scope.relations += relations
+            if pieces and _is_inner_join(source):
+                columns = [column for relation in relations for column in relation.columns if not column.is_hidden]
+                for column, name in zip(columns, different_names([column.name for column in columns]), strict=True):
+                    column.star_name = name
             join = source.join.removeprefix("NATURAL ") or "INNER"
             if join == "LEFT" and pieces:
                 for relation in relations:
@@ -62,6 +71,8 @@ class FromCompiler:
         while len(sources) == 1 and sources[0].sources is not None:
             sources = sources[0].sources
         for place, source in enumerate(sources):
+            if place and _is_inner_join(source) and not source.join.endswith("LEFT"):
+                return True
             inner = self._query_of(source, scope)
             if inner is not None and is_merged(select, core, sources, place, inner):
                 return True
@@ -89,7 +100,7 @@ class FromCompiler:
             inner = QueryScope(outer=scope.outer, common=scope.common)
             text = self.compile(source.sources, inner)
             scope.failure = scope.failure or inner.failure
-            return f"({text})", inner.relations
+            return f"({text})" if len(source.sources) > 1 else text, inner.relations
         alias = self._queries.new_alias()
         if source.select is not None:
             return self._query(source.select, source.alias, alias, scope.outer or scope)
@@ -190,14 +201,21 @@ class FromCompiler:
         return " AND ".join(tests)
 
 
+def _is_inner_join(source: sql_nodes.FromItem) -> bool:
+    """Return whether a source is a join in parentheses. Behind another source, Tarantool makes a query of it."""
+    return source.sources is not None and len(source.sources) > 1
+
+
 def different_names(names: list[str]) -> list[str]:
-    """Return distinct names for the columns of a view, or of a query in FROM: a repeated name gets a number."""
+    """Return distinct names for the columns of a view, or of a query in FROM: a repeated name gets a number, in place
+    of one that it has.
+    """
     found: list[str] = []
     for name in names:
         candidate, number = name, 0
         while candidate in found:
             number += 1
-            candidate = f"{name}_{number}"
+            candidate = f"{_NUMBER.sub('', name)}_{number}"
         found.append(candidate)
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from box.sql import sql_nodes
+from box.sql.operators import order_key
 from box.sql.stored_values import Value
 
 
@@ -43,3 +44,13 @@ def constant_rows(select: sql_nodes.Select, params: Sequence[Value]) -> list[lis
                 return None
         rows.append(row)
     return rows
+
+
+def sort_gathered(rows: list[list[Value]]) -> None:
+    """Sort the rows of a query by all their values.
+
+    Tarantool inserts them in this order if it has to gather them first, because of triggers or because the query reads
+    the table, unless a sequence gives the keys.
+    """
+    if len(rows) > 1:
+        rows.sort(key=lambda row: [order_key(value, 0) for value in row])

@@ -13,17 +13,25 @@ _COUNT_MAX: Final = 65000
 _KINDS: Final[dict[type, str]] = {dict: "MAP", list: "ARRAY"}
 
 
-def bind(parameters: list[str | None], given: Sequence[Value]) -> list[Value]:
-    """Arrange values by the places of parameters; a parameter without a value is nil.
+def check_values(given: Sequence[Value]) -> None:
+    """Check that SQL knows the types of values.
 
     Raises:
-        ClientError: SQL_BIND_VALUE, SQL_BIND_NOT_FOUND, SQL_BIND_TYPE, INVALID_MSGPACK, or SQL_EXECUTE if there are
-            too many values.
+        ClientError: SQL_BIND_PARAMETER_MAX, SQL_BIND_TYPE, INVALID_MSGPACK.
     """
     if len(given) > _COUNT_MAX:
         raise client_error(ErrorCode.SQL_BIND_PARAMETER_MAX, len(given))
     for number, item in enumerate(given, 1):
         _check(number, item)
+
+
+def bind(parameters: list[str | None], given: Sequence[Value]) -> list[Value]:
+    """Arrange checked values by the places of parameters. A parameter without a value is nil, and so is NaN, as in
+    Tarantool.
+
+    Raises:
+        ClientError: SQL_BIND_NOT_FOUND, or SQL_EXECUTE if there are too many values.
+    """
     values: list[Value] = [None] * len(parameters)
     for number, item in enumerate(given):
         value, place = item, number
@@ -34,7 +42,7 @@ def bind(parameters: list[str | None], given: Sequence[Value]) -> list[Value]:
             place = parameters.index(name)
         if place >= len(parameters):
             raise execute_error("The number of parameters is too large")
-        values[place] = value
+        values[place] = None if value != value else value
     return values
 
 

@@ -465,7 +465,7 @@ class _Core:
             return result.alias
         expr: object = result.expr
         if isinstance(expr, _StarColumn):
-            return self._column_name(expr.column, expr.table)
+            return expr.column.star_name or self._column_name(expr.column, expr.table)
         if isinstance(expr, sql_nodes.Name):
             try:
                 found = scope.resolve(expr)

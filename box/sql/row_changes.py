@@ -23,7 +23,7 @@ from box.schema.ids import SpaceId
 from box.sql import sql_nodes
 from box.sql.casts import convert
 from box.sql.catalogue import Catalogue
-from box.sql.inserted_rows import constant_rows, has_one_row
+from box.sql.inserted_rows import constant_rows, has_one_row, sort_gathered
 from box.sql.not_null import check_nil, check_updated
 from box.sql.parse import parse_expression
 from box.sql.parse.token_reader import generic
@@ -157,12 +157,18 @@ class ChangeRunner:
     ) -> list[list[Value]]:
         assert insert.select is not None
         plain = constant_rows(insert.select, params) if special is None and not insert.common else None
+        is_gathered = bool(self.triggers.of(space, "INSERT", None))
         if plain is not None:
             self._check_count(insert, space, len(plain[0]), len(places))
-            return plain
-        compiled = self._analyse_rows(ctx, key, insert, places, space, params, special)
-        assert compiled is not None
-        return await self._queries.rows(ctx, compiled, [*params, *(special.values if special else ())])
+            rows = plain
+        else:
+            compiled = self._analyse_rows(ctx, key, insert, places, space, params, special)
+            assert compiled is not None
+            rows = await self._queries.rows(ctx, compiled, [*params, *(special.values if special else ())])
+            is_gathered = is_gathered or space in compiled.used
+        if is_gathered and space.sequence is None:
+            sort_gathered(rows)
+        return rows
 
     def _analyse_rows(
         self,
@@ -250,7 +256,8 @@ class ChangeRunner:
         try:
             outcome = await completed(self._dml.write(ctx, space, _store_request(row, action)))
         except BoxError:
-            if action == "IGNORE":  # as in Tarantool, whatever the error is
+            if action == "IGNORE":  # as in Tarantool, whatever the error is; triggers see the row as if it was stored
+                await self._run_after(ctx, triggers, None, row, action)
                 return
             raise
         stored = unpack(outcome) if outcome is not None else row
@@ -388,13 +395,12 @@ class ChangeRunner:
         fields = space.definition.fields
         old = _padded(unpack(raw), len(fields))
         new = list(old)
-        if not triggers:
-            for place, value in new_values.items():
-                new[place] = value
-            if not check_updated(space, new, action):
-                return
         for place, value in new_values.items():
-            new[place] = convert(new[place] if value is None else value, fields[place].type.value)
+            new[place] = value
+        if not triggers and not check_updated(space, new, action):  # REPLACE fills in defaults
+            return
+        for place in new_values:
+            new[place] = convert(new[place], fields[place].type.value)
         if triggers:
             try:
                 await self.triggers.run(ctx, triggers, "BEFORE", old, new, action)

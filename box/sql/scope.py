@@ -64,6 +64,8 @@ class KnownColumn:
     """True if the column alone is the key of a unique index of the space."""
     may_be_missing: bool = False
     """True if the column's relation may have no row, because LEFT JOIN allows that."""
+    star_name: str | None = None
+    """The name under which `*` gives the column, if it is another one: in a join in parentheses, names differ."""
 
     def typed(self) -> Typed:
         return Typed(self.sql, self.type, self.kind, self.collation, column=self)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from box.embed.sql_statements import SqlResult, result_at_once, values_of
 from box.errors import BoxError
-from box.sql.point_statements import PointInsert
+from box.sql.point_changes import PointInsert
 from box.sync.thread_commits import WaitingOutcome
 from box.wire.change import INSERT
 

@@ -42,6 +42,7 @@ from box.txn.fast_run import (
 from box.txn.gathered import gather, leave_rows_out
 from box.txn.general import GeneralWrite
 from box.txn.pending import Outcome, WaitingWrite, completed
+from box.txn.point_writes import ROWS_MAX, PointWriter
 from box.txn.reads import Reader
 from box.txn.staged import StagedTransaction
 from box.txn.transaction import OpenStatement, Statement, TxnState
@@ -234,13 +235,35 @@ class Dml:
         if row is None:
             body = space.tuple_prefix + raw if request is None or kind <= REPLACE else request.body(space.id)
         if not is_held:
-            return FastWrite(kind, body, row, space, old, new, result).submit(journal)
+            return FastWrite(kind, body, None if row is None else [row], space, old, new, result).submit(journal)
         outcome = HeldWrite(kind, body, row, space, old, new, result, self.txns.synchro).submit(journal)
         self._held += 1
         if self._held == _HELD_AT_ONCE:
             self._held = 0
             self.on_many_held()
         return outcome
+
+    def point_writer(self, ctx: Context, space: Space) -> PointWriter | None:
+        """Return a writer of single rows for this turn of the loop; None if changes of the space have to go through
+        `store` or `write`, or if the user may not read and write it.
+        """
+        plan: WritePlan = space.write_plan or self._planner.plan(space)
+        if (
+            ctx.txn is not None
+            or not (plan.is_usual or self._is_quiet(plan, ROWS_MAX))
+            or space.on_replace
+            or space.before_replace
+            or plan.is_sync
+            or self._limbo.entries
+            or self.is_read_only
+        ):
+            return None
+        try:
+            space.check_access(ctx.credentials, Privilege.W)
+            space.check_access(ctx.credentials, Privilege.R)
+        except BoxError:
+            return None
+        return PointWriter(plan, space, self.txns.journal, self.counters)
 
     def store_all(self, ctx: Context, space: Space, kind: int, raws: list[bytes], *, commits: bool = False) -> None:
         """Insert or replace many tuples in a space without triggers, in the open transaction. `kind` is INSERT or

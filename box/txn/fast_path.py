@@ -33,24 +33,28 @@ Changed = tuple[bytes | None, bytes | None]
 """The tuples before and after a change; None stands for no tuple."""
 
 
-def _insert(plan: WritePlan, space: Space, raw: bytes) -> Changed:
-    fields = plan.validate(raw)
+def insert(plan: WritePlan, space: Space, raw: bytes, fields: list[Any] | None = None) -> Changed:
+    """Insert a tuple, whose fields may be given. Raises DuplicateKeyError, and the errors of the format."""
+    fields = plan.validate(raw) if fields is None else plan.validate_fields(raw, fields)
     # Here and below the usual size costs two comparisons and no call; `check_size` raises, or finds the memory.
     if (size := len(raw)) > plan.max_size or size > plan.memory.room:
         plan.check_size(raw)
     key = plan.key_of(fields)
+    if plan.has_one_index:
+        if not plan.add(key, raw):
+            present: Any = plan.find(key)
+            raise duplicate_key(space.index(0), space.name, present, raw)
+        return None, raw
     old = plan.find(key)
     if old is not None:
         raise duplicate_key(space.index(0), space.name, old, raw)
-    if plan.has_one_index:
-        plan.put(key, raw)
-    else:
-        plan.exchange_all(space, None, key, raw, fields)
+    plan.exchange_all(space, None, key, raw, fields)
     return None, raw
 
 
-def _replace(plan: WritePlan, space: Space, raw: bytes) -> Changed:
-    fields = plan.validate(raw)
+def replace(plan: WritePlan, space: Space, raw: bytes, fields: list[Any] | None = None) -> Changed:
+    """Insert a tuple, whose fields may be given, or replace the one with its primary key. Raises as `insert`."""
+    fields = plan.validate(raw) if fields is None else plan.validate_fields(raw, fields)
     if (size := len(raw)) > plan.max_size or size > plan.memory.room:
         plan.check_size(raw)
     key = plan.key_of(fields)
@@ -68,7 +72,7 @@ def _update(plan: WritePlan, space: Space, request: Request) -> Changed:
         return None, None
     new, fields = updated(old, request.ops, plan.format, request.index_base)
     fields = plan.validate(new) if fields is None else plan.validate_fields(new, fields)
-    _put_changed(plan, space, old, new, key, fields)
+    put_changed(plan, space, old, new, key, fields)
     return old, new
 
 
@@ -91,7 +95,7 @@ def _upsert(plan: WritePlan, space: Space, request: Request) -> Changed:
     if plan.key_of(fields) != key:
         plan.ignore(changed_key(space.index(0), space))
         return None, None
-    _put_changed(plan, space, old, new, key, fields)
+    put_changed(plan, space, old, new, key, fields)
     return old, new
 
 
@@ -100,14 +104,19 @@ def _delete(plan: WritePlan, space: Space, request: Request) -> Changed:
     old = plan.find(key)
     if old is None:
         return None, None
+    remove(plan, space, key, old)
+    return old, None
+
+
+def remove(plan: WritePlan, space: Space, key: SortKey, old: bytes) -> None:
+    """Remove the tuple `old`, which has the primary key `key`."""
     if plan.has_one_index:
         plan.remove(key)
     else:
         plan.remove_all(space, key, old)
-    return old, None
 
 
-def _put_changed(plan: WritePlan, space: Space, old: bytes, new: bytes, key: SortKey, fields: list[Any]) -> None:
+def put_changed(plan: WritePlan, space: Space, old: bytes, new: bytes, key: SortKey, fields: list[Any]) -> None:
     """Replace `old` by `new`, whose decoded fields are given; both must have the primary key `key`.
 
     Raises:
@@ -126,8 +135,8 @@ def _put_changed(plan: WritePlan, space: Space, old: bytes, new: bytes, key: Sor
 
 
 CHANGES: Final[dict[int, Callable[[WritePlan, Space, Any], Changed]]] = {
-    INSERT: _insert,
-    REPLACE: _replace,
+    INSERT: insert,
+    REPLACE: replace,
     UPDATE: _update,
     UPSERT: _upsert,
     DELETE: _delete,
@@ -141,8 +150,8 @@ the same error.
 class FastWrite(OwnRow, Commit):  # type: ignore[override]
     """An autocommitted change on the fast path: its transaction, its only statement and its row in one object.
 
-    `body` is the body of the row. It is not used if a `row` was given, because the change comes from the log or another
-    instance.
+    `body` is the body of the row. It is not used if `rows` are given: the one of a change that comes from the log or
+    another instance, or the two of an exchange of tuples by SQL.
     """
 
     __slots__ = ("_rows", "body", "flags", "kind", "new", "old", "row_lsn", "space")
@@ -151,15 +160,15 @@ class FastWrite(OwnRow, Commit):  # type: ignore[override]
         self,
         kind: int,
         body: bytes,
-        row: Row | None,
+        rows: list[Row] | None,
         space: Space,
         old: bytes | None,
         new: bytes | None,
         result: bytes | None,
     ) -> None:
-        self._rows = None if row is None else [row]
+        self._rows = rows
         self.kind = kind
-        self.body: bytes | None = body if row is None else None  # type: ignore[misc]
+        self.body: bytes | None = body if rows is None else None  # type: ignore[misc]
         self.flags = 0
         self.row_lsn = 0
         self.error = None
@@ -235,7 +244,7 @@ class HeldWrite(FastWrite, HeldChange):  # type: ignore[override]
         result: bytes | None,
         synchro: LimboDriver,
     ) -> None:
-        FastWrite.__init__(self, kind, body, row, space, old, new, result)
+        FastWrite.__init__(self, kind, body, None if row is None else [row], space, old, new, result)
         self.on_complete = _held_written
         self._synchro = synchro
         self.lsn = NO_LSN

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from box.errors import ErrorCode, client_error, illegal_params
+from box.errors import BoxError, ErrorCode, client_error, illegal_params
 from box.index.long_read import LONG, LONG_FILTERED, LongRead
 from box.index.ordered import BackwardCursor, ForwardCursor, OrderedIndex, PointCursor
 from box.index.position import check_pages, place_of_position, position_of_fields, position_of_place
@@ -70,6 +70,18 @@ class Reader:
         found = space.engine.find(ctx, space, index, key)
         self.counters[_SELECT] += 1
         return found
+
+    def plain_primary(self, ctx: Context, space: Space) -> Index | None:
+        """Return the primary index of a space for this turn of the loop, if its entries are the tuples that `get`
+        finds, and the user may read them; otherwise None.
+        """
+        if ctx.txn is not None or not space.is_plain or (self._is_versioned and self._storage.has_versions):
+            return None
+        try:
+            space.check_access(ctx.credentials, Privilege.R)
+        except BoxError:
+            return None
+        return space.primary
 
     def select(
         self, ctx: Context, space: Space, iid: int, iterator: int, offset: int, limit: int, key: list[Any]

@@ -127,6 +127,13 @@ class StagedIndex:
         self.size += growth
         memory.room -= growth + self.index.weight * ((old is None) - (new is None))
 
+    def add(self, key: SortKey, entry: Entry) -> bool:
+        """Put an entry under a key that has none, as `Index.add` does."""
+        if self.find(key) is not None:
+            return False
+        self.replace(key, entry)
+        return True
+
     def put(self, key: SortKey, entry: Entry) -> None:
         """Put an entry under a key, as `Index.put` does."""
         self.replace(key, entry)

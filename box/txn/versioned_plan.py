@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from box.txn.transaction import Transaction
     from box.txn.versions import Write
 
-_OF_INDEXES: Final = frozenset({"find", "put", "remove", "replace", "secondary"})
+_OF_INDEXES: Final = frozenset({"add", "find", "put", "remove", "replace", "secondary"})
 _COPIED: Final = tuple(name for name in WritePlan.__slots__ if name not in _OF_INDEXES)
 """The attributes that a transaction's plan copies from the plan of the space; the others use `VersionedIndex`."""
 
@@ -95,6 +95,13 @@ class VersionedIndex:
         if self._records_puts:
             self._storage.add_point(self._txn, self._index, key)
 
+    def add(self, key: SortKey, value: bytes) -> bool:
+        """Write a tuple under a key that has none. Returns False if it has one. The look-up is recorded as a read."""
+        if self._storage.find(self._txn, self._index, key) is not None:
+            return False
+        self.put(key, value)
+        return True
+
     def replace(self, key: SortKey, value: bytes) -> bytes | None:
         """Write a tuple under a key, and return the one that it hides, or None."""
         old = self._storage.peek(self._txn, self._index, key)
@@ -155,7 +162,7 @@ class VersionedPlan(WritePlan):
         self._indexes = [made(storage, txn, index) for index in space.indexes.values()]
         primary: Any = self._indexes[0]
         self._primary = primary
-        self.put, self.remove, self.replace = primary.put, primary.remove, primary.replace
+        self.add, self.put, self.remove, self.replace = primary.add, primary.put, primary.remove, primary.replace
         self.secondary: list[Any] = self._indexes[1:]
 
     def change(self, space: Space, kind: int, argument: Any) -> Statement:

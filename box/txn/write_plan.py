@@ -42,6 +42,7 @@ class WritePlan:
     """
 
     __slots__ = (
+        "add",
         "add_new",
         "find",
         "format",
@@ -103,6 +104,7 @@ class WritePlan:
             self.find = index.find
             self.parse = index.key_def.parse
             self.key_of = index.key_of
+            self.add = index.add
             self.add_new = index.add_new
             self.replace = index.replace
             self.put = index.put
@@ -112,7 +114,7 @@ class WritePlan:
         """Return a copy for other indexes with the same definitions, the primary one first, and other memory."""
         plan, primary = copy(self), indexes[0]
         plan.find, plan.replace, plan.put, plan.remove = primary.find, primary.replace, primary.put, primary.remove
-        plan.add_new = primary.add_new
+        plan.add, plan.add_new = primary.add, primary.add_new
         plan.secondary = indexes[1:]
         plan.memory = memory
         return plan

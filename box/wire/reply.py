@@ -35,6 +35,7 @@ _ARRAY_OF_ONE: Final = b"\x81\x30\xdd\x00\x00\x00\x01"
 """The beginning of a body with one tuple: a map of one pair, the key DATA, and an array with a count of four bytes."""
 _WITH_TUPLE = struct.Struct(">BI9sQ2sI7s").pack
 _WITH_ROWS = struct.Struct(">BI9sQ2sI3sI").pack
+_BEGIN = struct.Struct(">BI9sQ").pack
 _HEADER = struct.Struct(">BI3sI2sQ2sI").pack
 # The pieces of the layout above that precede a value: a map where one begins, the key, and the mark of a number.
 _TYPE: Final = bytes((FIXMAP | 3, Key.REQUEST_TYPE, UINT32))
@@ -58,6 +59,16 @@ def reply_ok(sync: int, schema_version: int) -> bytes:
 def reply_body(sync: int, schema_version: int, body: bytes) -> bytes:
     """Encode an OK reply whose body is an encoded map."""
     return reply_header(sync, schema_version, len(body)) + body
+
+
+def reply_bodies(syncs: Sequence[int], schema_version: int, head: bytes, rests: Sequence[bytes]) -> bytes:
+    """Encode OK replies to the first requests of `syncs`: each body is `head` and one of `rests`, an encoded map."""
+    begin, middle = _BEGIN, _VERSION + schema_version.to_bytes(4, "big") + head
+    rest_size = HEADER_REST + len(head)
+    parts: list[bytes] = []
+    for sync, rest in zip(syncs, rests, strict=False):
+        parts += (begin(0xCE, rest_size + len(rest), _OK_AND_SYNC, sync), middle, rest)
+    return b"".join(parts)
 
 
 def reply_tuple(sync: int, schema_version: int, raw: bytes) -> bytes:

@@ -209,7 +209,7 @@ box.cfg{{log = 'node.log', wal_mode = 'none', memtx_memory = 64 * 1024 * 1024}}
 local json = require('json')
 local function shown(result, problem)
     if result == nil then
-        return problem.code .. ' ' .. tostring(problem)
+        return tostring(problem.code) .. ' ' .. tostring(problem)
     elseif result.stmt_id ~= nil then
         return 'prepared'
     end

@@ -2,7 +2,8 @@
 and foreign keys, in Lunabox and Tarantool 2.8.1, and compares.
 
 Tarantool's executable is `LUNABOX_TARANTOOL`, or `tarantool` on PATH. Each statement whose rows, columns or error
-differ is printed; the campaign fails if more than one in a hundred differs.
+differ is printed; the campaign fails if more than one in a hundred differs. Some statements crash Tarantool 2.8.1: a
+script with such a one is named and left out.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ _STATEMENTS: Final = 250
 """The number of statements of one seed and kind; each seed has tables of its own."""
 _ALLOWED: Final = 0.01
 """The share of statements that may differ."""
+_CRASH: Final = "in crash_signal_cb"
+"""A line of the stack that Tarantool prints when it crashes."""
 
 
 def run_campaign(seed: int, size: int) -> bool:
@@ -30,7 +33,13 @@ def run_campaign(seed: int, size: int) -> bool:
     for number in range(seed, seed + -(-size // (3 * _STATEMENTS))):
         for kind in (sql_tables, sql_areas, sql_users):
             with tempfile.TemporaryDirectory(prefix="sql") as directory:
-                found = differences(kind.script(number, _STATEMENTS), Path(directory))
+                try:
+                    found = differences(kind.script(number, _STATEMENTS), Path(directory))
+                except AssertionError as failure:
+                    if _CRASH not in str(failure):
+                        raise
+                    print(f"seed {number}: Tarantool crashed in {kind.__name__}", flush=True)
+                    continue
             for text in found:
                 print(f"seed {number}: {text}", flush=True)
             count, different = count + _STATEMENTS, different + len(found)

@@ -67,17 +67,22 @@ def _check_drop_primary(space: Space) -> None:
 
 
 def _drop_index(schema: Schema, stmt: DdlStatement, space: Space, iid: int) -> None:
-    if _is_referenced(schema, space.index(iid).definition):
+    if _is_referenced(schema, space, space.index(iid).definition):
         raise client_error(ErrorCode.ALTER_SPACE, space.name, "can not drop a referenced index")
     indexes = {number: index for number, index in space.indexes.items() if number != iid}
     new_format = make_format(schema, space.definition, (index.definition for index in indexes.values()))
     exchange(schema, stmt, space, Layout(space.definition, new_format, indexes))
 
 
-def _is_referenced(schema: Schema, definition: IndexDef) -> bool:
-    """Return whether a foreign key finds its parents with this unique index."""
+def _is_referenced(schema: Schema, space: Space, definition: IndexDef) -> bool:
+    """Return whether a foreign key finds its parents with this unique index: the first one of these fields."""
     fields = {part.fieldno for part in definition.parts}
-    return definition.unique and any(
+    others = [index.definition for iid, index in space.indexes.items() if iid < definition.iid]
+    if not definition.unique or any(
+        other.unique and {part.fieldno for part in other.parts} == fields for other in others
+    ):
+        return False
+    return any(
         key.parent_id == definition.space_id and {parent for _, parent in key.links} == fields
         for key in schema.foreign_keys.values()
     )
@@ -135,7 +140,7 @@ def _alter_index(
     refuses a rebuild in a transaction with other statements; `_rebuilds` tells what it calls a rebuild.
     """
     before = old.definition
-    if _rebuilds(before, definition) and _is_referenced(schema, before):
+    if _rebuilds(before, definition) and _is_referenced(schema, space, before):
         raise client_error(ErrorCode.ALTER_SPACE, space.name, "can not alter a referenced index")
     if definition.unique and not (before.unique and before.name == definition.name):
         check_constraint_name(schema, space, definition.name)

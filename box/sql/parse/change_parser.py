@@ -5,7 +5,7 @@ from __future__ import annotations
 from box.errors import ErrorCode, client_error
 from box.sql import sql_nodes
 from box.sql.parse.query_parser import QueryParser
-from box.sql.parse.token_reader import generic
+from box.sql.parse.token_reader import check_new_name, generic
 
 
 class ChangeParser(QueryParser):
@@ -76,7 +76,7 @@ class ChangeParser(QueryParser):
         if self.at("("):
             names = self.names_in_brackets() or []
         else:
-            names = [self.name()]
+            names = [check_new_name(self.name())]
         self.expect("=")
         value = self.expression()
         count = len(value.items) if isinstance(value, sql_nodes.RowValue) else 1

@@ -8,6 +8,7 @@ from typing import Final
 from box.errors import ErrorCode, client_error
 from box.sql import sql_nodes
 from box.sql.parse.change_parser import ChangeParser
+from box.sql.parse.token_reader import check_new_name
 
 _CREATE_TRIGGER: Final = "CREATE TRIGGER "
 _FOREIGN_ACTIONS: Final = {"CASCADE": "cascade", "RESTRICT": "restrict"}
@@ -36,7 +37,7 @@ class DefinitionParser(ChangeParser):
         is_unique = self.take("UNIQUE")
         self.expect("INDEX")
         if_not_exists = self._if_not_exists()
-        name = self.name()
+        name = check_new_name(self.name())
         self.expect("ON")
         table = self.name()
         self.expect("(")
@@ -63,7 +64,7 @@ class DefinitionParser(ChangeParser):
 
     def _create_table(self) -> sql_nodes.CreateTable:
         if_not_exists = self._if_not_exists()
-        name = self._table_name = self.name()
+        name = self._table_name = check_new_name(self.name())
         self.expect("(")
         items: list[sql_nodes.TableColumn | sql_nodes.Constraint] = []
         while not items or self.take(","):
@@ -295,7 +296,7 @@ class DefinitionParser(ChangeParser):
 
     def _create_view(self, start: int) -> sql_nodes.CreateView:
         if_not_exists = self._if_not_exists()
-        name, columns = self.name(), self.names_in_brackets()
+        name, columns = check_new_name(self.name()), self.names_in_brackets()
         self.expect("AS")
         select = self.select()
         if self.parameters:
@@ -306,7 +307,7 @@ class DefinitionParser(ChangeParser):
         if_not_exists = self._if_not_exists()
         self.allows_parameters = False
         start = self.token.start
-        name = self.name()
+        name = check_new_name(self.name())
         time = self._trigger_time()
         if not self.at("DELETE", "INSERT", "UPDATE"):
             self.fail()

@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import Final
 
 from box.errors import BoxError, ErrorCode, client_error, unsupported
-from box.schema.identifier import check_identifier
 from box.sql import sql_nodes
 from box.sql.parse.expression_parser import ExpressionParser
-from box.sql.parse.token_reader import generic
+from box.sql.parse.token_reader import check_new_name, generic
 from box.sql.parse.tokens import name_of
 
 _JOINS: Final = {
@@ -43,7 +42,7 @@ class QueryParser(ExpressionParser):
         while not found or self.take(","):
             name, columns = self.name(), self.names_in_brackets()
             for column in columns or ():
-                check_identifier(column)
+                check_new_name(column)
             self.expect("AS")
             self.expect("(")
             select = self.select()
@@ -151,7 +150,7 @@ class QueryParser(ExpressionParser):
         span = self.text_since(start)
         alias = self.alias()
         if alias is not None:
-            check_identifier(alias)
+            check_new_name(alias)
         return sql_nodes.ResultColumn(expr, alias, span)
 
     def alias(self) -> str | None:

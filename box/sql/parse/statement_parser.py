@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from box.errors import BoxError, ErrorCode, client_error
-from box.schema.identifier import check_identifier
 from box.sql import sql_nodes
 from box.sql.parse.definition_parser import DefinitionParser
+from box.sql.parse.token_reader import check_new_name
 
 
 class StatementParser(DefinitionParser):
@@ -86,9 +86,7 @@ class StatementParser(DefinitionParser):
 
     def _savepoint(self) -> sql_nodes.Statement:
         self.advance()
-        name = self.name()
-        check_identifier(name)
-        return sql_nodes.TransactionStep("SAVEPOINT", name)
+        return sql_nodes.TransactionStep("SAVEPOINT", check_new_name(self.name()))
 
     def _release(self) -> sql_nodes.Statement:
         self.advance()

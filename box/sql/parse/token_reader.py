@@ -11,6 +11,8 @@ from __future__ import annotations
 from typing import Final, NoReturn
 
 from box.errors import BoxError, ErrorCode, client_error
+from box.schema.identifier import check_identifier
+from box.schema.ids import NAME_MAX, SHOWN_NAME_MAX
 from box.sql.parse.tokens import FALLBACK, Token, name_of, tokenize, unknown
 
 _EARLY: Final = frozenset(
@@ -20,6 +22,19 @@ _EARLY: Final = frozenset(
 """.split()
 )
 """Tokens that Tarantool's grammar checks before the words that may also be names."""
+
+
+def check_new_name(name: str) -> str:
+    """Return a name that a statement gives to something.
+
+    Raises:
+        ClientError: IDENTIFIER, it is too long, empty or not printable.
+    """
+    raw = name.encode("utf-8", "surrogateescape")
+    if len(raw) > NAME_MAX:
+        raise client_error(ErrorCode.IDENTIFIER, raw[:SHOWN_NAME_MAX].decode("utf-8", "surrogateescape"))
+    check_identifier(name)
+    return name
 
 
 class TokenReader:

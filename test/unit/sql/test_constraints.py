@@ -409,3 +409,13 @@ def test_a_failed_foreign_key_takes_no_number_of_a_sequence(db: Session) -> None
     assert db.execute("insert into s values (null, 1)").autoincrement_ids == [2]
     assert db.error("insert into s values (null, 1), (null, 9)")[1].endswith("FOREIGN KEY constraint failed")
     assert db.execute("insert into s values (null, 1)").autoincrement_ids == [5]
+
+
+def test_an_index_may_be_dropped_if_foreign_keys_use_another_one(db: Session) -> None:
+    """A foreign key finds its parents with the first unique index of its columns."""
+    db.sql("CREATE TABLE p (id INT PRIMARY KEY, n INT, CONSTRAINT u1 UNIQUE (n))")
+    db.sql("CREATE UNIQUE INDEX u2 ON p (n)")
+    db.sql("CREATE TABLE c (id INT PRIMARY KEY, n INT REFERENCES p (n))")
+    assert db.sql("DROP INDEX u2 ON p") == 1
+    assert db.error("ALTER TABLE p DROP CONSTRAINT u1")[1].endswith("can not drop a referenced index")
+    assert db.error("INSERT INTO c VALUES (1, 1)")[1].endswith("FOREIGN KEY constraint failed")

@@ -83,3 +83,29 @@ def test_values_of_other_types_are_their_bytes(start: Start) -> None:
 
 def test_half_of_a_surrogate_pair(db: Session) -> None:
     assert db.value("select hex(char(55296, 66))") == "EDA08042"
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("SELECT * FROM a JOIN (b, c)", "ID, X, ID, Y, ID_1, Z"),
+        ("SELECT * FROM a LEFT JOIN (b, c) ON a.id = c.z", "ID, X, ID, Y, ID_1, Z"),
+        ("SELECT c.* FROM a JOIN (b, c)", "ID_1, Z"),
+        ("SELECT b.y, z, a.id FROM a JOIN (b, c)", "B.Y, Z, A.ID"),
+        ("SELECT b.y, z FROM a LEFT JOIN (b, c) ON a.id = c.z", "Y, Z"),
+        ("SELECT b.y, z, a.id FROM (b, c) JOIN a", "Y, Z, ID"),
+        ("SELECT * FROM a JOIN (b)", "ID, X, ID, Y"),
+        ("SELECT * FROM a JOIN (b JOIN c USING (id))", "ID, X, ID, Y, Z"),
+        ("SELECT * FROM a JOIN (b, b AS e, b AS f)", "ID, X, ID, Y, ID_1, Y_1, ID_2, Y_2"),
+        ("SELECT * FROM (SELECT * FROM a JOIN (b, c))", "ID, X, ID_1, Y, ID_2, Z"),
+    ],
+)
+def test_columns_of_a_join_in_parentheses(db: Session, query: str, names: str) -> None:
+    """As in Tarantool, `*` numbers repeated names of a join in parentheses behind another table, and names of columns
+    are as they are written, unless it is behind LEFT JOIN.
+    """
+    for table, column in zip("abc", "xyz", strict=True):
+        db.sql(f"CREATE TABLE {table} (id INT PRIMARY KEY, {column} INT)")
+        db.sql(f"INSERT INTO {table} VALUES (1, 1)")
+    assert ", ".join(db.names(query)) == names
+    assert len(db.sql(query)) == 1

@@ -190,3 +190,26 @@ def test_triggers_that_fire_each_other_are_checked_once(start: Start) -> None:
     db.sql("create trigger y after delete on u for each row begin delete from t; delete from nope; end")
     for _ in range(2):
         assert db.error("delete from t where false") == ("NO_SUCH_SPACE", "Space 'NOPE' does not exist")
+
+
+@pytest.mark.parametrize(
+    ("text", "params", "message"),
+    [
+        ("SELECT * FROM nosuch WHERE a = ?", (1, 2), "Space 'NOSUCH' does not exist"),
+        ("SELECT nosuch FROM t WHERE a = :b", ({":a": 1},), "resolve field 'NOSUCH'"),
+        ("UPDATE nosuch SET a = ?", ({"@a": 1},), "Space 'NOSUCH' does not exist"),
+        ("INSERT INTO t VALUES (?)", (1, 2), "table T has 2 columns but 1 values were supplied"),
+        ("EXPLAIN SELECT nosuch FROM t", (1,), "resolve field 'NOSUCH'"),
+        ("DROP TABLE nosuch", (1,), "Space 'NOSUCH' does not exist"),
+        ("PRAGMA nosuch", (1,), "Pragma 'NOSUCH' does not exist"),
+        ("DROP INDEX nosuch ON t", (1,), "The number of parameters is too large"),
+        ("SELECT a FROM t", ({":a": 1},), "Parameter ':a' was not found in the statement"),
+        ("SELECT nosuch FROM t", ([1],), "Bind value type ARRAY for parameter 1 is not supported"),
+    ],
+)
+def test_parameters_without_a_place_are_errors_after_those_of_the_statement(
+    start: Start, text: str, params: tuple[object, ...], message: str
+) -> None:
+    db = start()
+    db.sql("create table t (a int primary key, n int)")
+    assert message in db.error(text, *params)[1]

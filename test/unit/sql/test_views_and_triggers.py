@@ -246,3 +246,60 @@ def test_raise_undoes_what_its_action_says(db: Session) -> None:
         wanted = {"abort": [0, 1, 2, 3], "fail": [3], "rollback": [1, 2, 3]}[action]
         assert db.sql("select id from t") == [[number] for number in wanted]
         db.sql(f"drop trigger r{number}")
+
+
+@pytest.fixture
+def logged(db: Session) -> Session:
+    """A table whose triggers note each row before and after a change."""
+    db.sql("CREATE TABLE log (id INTEGER PRIMARY KEY AUTOINCREMENT, m TEXT)")
+    db.sql("CREATE TABLE p (id INT PRIMARY KEY, n INT UNIQUE, z INT NOT NULL DEFAULT 7, k INT CHECK (k < 100))")
+    for moment in ("BEFORE", "AFTER"):
+        for event in ("INSERT", "UPDATE"):
+            note = f"INSERT INTO log VALUES (NULL, '{moment[0]}' || CAST(new.id AS TEXT))"
+            db.sql(f"CREATE TRIGGER {moment}{event} {moment} {event} ON p FOR EACH ROW BEGIN {note}; END")
+    db.sql("INSERT INTO p VALUES (1, 1, 1, 1)")
+    db.sql("DELETE FROM log")
+    return db
+
+
+def _notes(db: Session) -> list[str]:
+    return [note for (note,) in db.sql("SELECT m FROM log ORDER BY id")]
+
+
+def test_an_update_to_null_takes_effect_though_there_are_triggers(logged: Session) -> None:
+    assert logged.sql("UPDATE p SET n = NULL, k = ? WHERE id = 1", None) == 1
+    assert logged.sql("SELECT * FROM p") == [[1, None, 1, None]]
+    assert logged.error("UPDATE p SET z = NULL WHERE id = 1")[1].endswith("NOT NULL constraint failed: P.Z")
+    assert logged.sql("UPDATE OR IGNORE p SET z = NULL WHERE id = 1") == 0
+    assert logged.sql("SELECT * FROM p") == [[1, None, 1, None]]
+
+
+@pytest.mark.parametrize(
+    ("values", "notes"),
+    [
+        ("(1, 5, 5, 5)", ["B1", "A1"]),
+        ("(5, 1, 5, 5)", ["B5", "A5"]),
+        ("(5, 5, 5, 500)", ["B5", "A5"]),
+        ("(5, 5, NULL, 5)", ["B5"]),
+    ],
+)
+def test_triggers_see_a_row_that_ignore_leaves_out(logged: Session, values: str, notes: list[str]) -> None:
+    """As in Tarantool, AFTER triggers run for a row that OR IGNORE does not insert, unless a NOT NULL column lacks a
+    value.
+    """
+    assert logged.sql(f"INSERT OR IGNORE INTO p VALUES {values}") == 0
+    assert _notes(logged) == notes
+
+
+def test_gathered_rows_are_inserted_in_their_order(logged: Session) -> None:
+    """As in Tarantool, rows are sorted by their values if triggers run, or if the query reads the table."""
+    logged.sql("INSERT INTO p (n, id) VALUES (27, 4), (29, 2), (28, 3)")
+    assert _notes(logged) == ["B4", "A4", "B3", "A3", "B2", "A2"]
+    logged.sql("CREATE TABLE q (id INT PRIMARY KEY, s SCALAR)")
+    logged.sql("INSERT INTO q VALUES (1, 'b'), (2, 1.5), (3, TRUE)")
+    logged.sql("INSERT OR IGNORE INTO q SELECT 10, s FROM q")
+    logged.sql("INSERT OR IGNORE INTO q SELECT 11, n FROM p ORDER BY n DESC")
+    assert logged.sql("SELECT s FROM q WHERE id > 9") == [[True], [29]]
+    logged.sql("CREATE TRIGGER qi AFTER INSERT ON q FOR EACH ROW BEGIN SELECT 1; END")
+    logged.sql("INSERT OR IGNORE INTO q VALUES (12, 'z'), (12, NULL), (12, 0)")
+    assert logged.sql("SELECT s FROM q WHERE id = 12") == [[None]]

@@ -7,6 +7,8 @@ import pytest
 from box.errors import BoxError
 from box.sql.parse import parse_statement
 
+from .conftest import Session
+
 WRONG = [
     ("select 1e", "SQL_UNKNOWN_TOKEN", "8 1e"),
     ("select 1 +", "SQL_SYNTAX_NEAR_TOKEN", "+"),
@@ -181,3 +183,20 @@ def test_the_first_table_has_no_condition(text: str, position: int) -> None:
     expected = f"Syntax error at line 1 at or near position {position}: a JOIN clause is required before ON and USING"
     with pytest.raises(BoxError, match=expected):
         parse_statement(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'SELECT 1 AS "{}"',
+        'SAVEPOINT "{}"',
+        'CREATE TABLE "{}" (id INT PRIMARY KEY)',
+        'CREATE INDEX "{}" ON nosuch (a)',
+        'CREATE VIEW "{}" AS SELECT 1',
+        'CREATE TRIGGER "{}" AFTER INSERT ON nosuch FOR EACH ROW BEGIN SELECT 1; END',
+        'UPDATE nosuch SET "{}" = 1',
+    ],
+)
+def test_a_new_name_has_at_most_65000_bytes(db: Session, text: str) -> None:
+    problem = "(expected printable symbols only or it is too long)"
+    assert db.error(text.format("y" * 65001)) == ("IDENTIFIER", f"Invalid identifier '{'y' * 64}' {problem}")

@@ -1,0 +1,64 @@
+"""The values of point statements (`point_statements.py`): parameters and constants by their places, and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from box.data.types import compiled_source
+from box.sql.stored_values import INT_MIN, UINT_MAX, Value
+
+PLAIN: Final[frozenset[type]] = frozenset((bool, int, float, str, bytes, type(None)))
+"""The types of plain parameters; a named parameter is given as a map."""
+_CHECKS: Final = {
+    "integer": f"type({{0}}) is int and {INT_MIN} <= {{0}} <= {UINT_MAX}",
+    "unsigned": f"type({{0}}) is int and 0 <= {{0}} <= {UINT_MAX}",
+    "string": "type({0}) is str",
+}
+"""For each type of key parts that point statements support: the source of "the value fits"."""
+KEY_TYPES: Final = frozenset(_CHECKS)
+
+
+class ValuePlaces(NamedTuple):
+    """The values of a statement, by their indexes in the list of parameters and constants; the constants come last."""
+
+    numbers: list[int]
+    constants: list[Value]
+
+    def are_parameters(self, count: int) -> bool:
+        """Return whether the values are the `count` parameters in their order."""
+        return self.numbers == list(range(count)) and not self.constants
+
+
+class PointKey:
+    """A primary key whose parts have the types `types`: the function that makes it of the parameters of a statement."""
+
+    __slots__ = ("constants", "numbers", "of")
+
+    def __init__(self, values: ValuePlaces, types: list[str], count: int) -> None:
+        self.numbers = values.numbers
+        self.constants = values.constants
+        self.of = _compile_of(values, types, count)
+        """A function that returns the key for a sequence of parameters, as many as the statement has; None if a value
+        has another type than the key, so that the general path has to compare it.
+        """
+
+    def is_all(self, count: int) -> bool:
+        """Return whether the parts of the key are exactly the first `count` parameters."""
+        return set(range(count)) <= set(self.numbers)
+
+
+def _compile_of(values: ValuePlaces, types: list[str], count: int) -> Callable[[Sequence[Value]], list[Value] | None]:
+    given = [f"p[{number}]" if number < count else f"constants[{number - count}]" for number in values.numbers]
+    names = [f"v{number}" for number in range(len(types))]
+    checks = [_CHECKS[kind].format(name) for name, kind in zip(names, types, strict=True)]
+    source = f"""
+def of(p):
+    {"; ".join(f"{name} = {value}" for name, value in zip(names, given, strict=True))}
+    return [{", ".join(names)}] if {" and ".join(checks)} else None
+"""
+    scope: dict[str, Any] = {"constants": values.constants}
+    exec(compiled_source(source), scope)
+    # Remove the function from its own namespace, which would otherwise form a reference cycle.
+    compiled: Callable[[Sequence[Value]], list[Value] | None] = scope.pop("of")
+    return compiled
