@@ -172,6 +172,11 @@ local function find_loader(name)
     error("module '" .. name .. "' not found:" .. concat(messages), 3)
 end
 
+local function begun(name, body)
+    loaded[name] = LOADING
+    return body
+end
+
 local function check_name(count, name)
     if type(name) == 'number' then
         return tostring(name)
@@ -189,9 +194,8 @@ function _G.require(...)
     elseif value then
         return value
     end
-    local run = find_loader(name)
-    loaded[name] = LOADING
-    local result = run(name)
+    -- No local holds the body: traces would show its name.
+    local result = begun(name, find_loader(name))(name)
     if result ~= nil then
         loaded[name] = result
     elseif rawget(loaded, name) == LOADING then
@@ -216,15 +220,22 @@ setmetatable(loaded, {
     end,
 })
 
+local function checked(chunk, problem)
+    if chunk == nil then
+        error(problem, 0)
+    end
+    return chunk
+end
+
+local function passed(...)
+    return ...
+end
+
 function _G.dofile(path)
     if type(path) ~= 'nil' and arguments.text(path) == nil then
         arguments.bad(1, 'string expected, got ' .. type(path), 2)
     end
-    local chunk, problem = raw_loadfile(path)
-    if chunk == nil then
-        error(problem, 0)
-    end
-    return chunk()
+    return passed(checked(raw_loadfile(path))())    -- no tail call: traces show dofile below the chunk
 end
 
 function package.search(name)
