@@ -159,6 +159,7 @@ for i = 1, #loaders do
     package.loaders[i] = loaders[i]
 end
 
+-- Returns the body of a module, or nil and why there is none.
 local function find_loader(name)
     local messages = {}
     for _, find in ipairs(package.loaders) do
@@ -169,7 +170,7 @@ local function find_loader(name)
             insert(messages, found)
         end
     end
-    error("module '" .. name .. "' not found:" .. concat(messages), 3)
+    return nil, "module '" .. name .. "' not found:" .. concat(messages)
 end
 
 local function begun(name, body)
@@ -194,8 +195,12 @@ function _G.require(...)
     elseif value then
         return value
     end
-    -- No local holds the body: traces would show its name.
-    local result = begun(name, find_loader(name))(name)
+    local body, missing = find_loader(name)
+    if body == nil then
+        error(missing, 2)
+    end
+    -- No local is called here: traces would show its name.
+    local result = begun(name, body)(name)
     if result ~= nil then
         loaded[name] = result
     elseif rawget(loaded, name) == LOADING then

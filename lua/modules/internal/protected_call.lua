@@ -83,8 +83,7 @@ local OUTERMOST = "\n\t(%[[^\n]*)\n\t%[C%]: in function 'pcall'\n\tbuiltin/inter
 
 -- Functions that are in C in Tarantool, with what they call to raise an error.
 local IN_C = {
-    "\n\t%[C%]: in function 'error'\n\tbuiltin/tarantool%.lua:%d+: in function 'find_loader'" ..
-        "\n\tbuiltin/tarantool%.lua:%d+: in function '(require)'",
+    "\n\t%[C%]: in function 'error'\n\tbuiltin/tarantool%.lua:%d+: in function '(require)'",
     "\n\tbuiltin/tarantool%.lua:%d+: in function '(require)'",
     "\n\tbuiltin/tarantool%.lua:%d+: in function '(dofile)'",
 }
@@ -150,7 +149,10 @@ function debug.getinfo(...)
     if co then
         local own = count_frames()
         if level > own then
-            return raw_getinfo(co, OWN_FRAMES + level - own - 1, what)
+            local place = OWN_FRAMES + level - own - 1
+            local frame = raw_getinfo(co, place, 'f')
+            local info = raw_getinfo(co, place, what)
+            return frame ~= nil and stands_for_c[frame.func] and described(info) or info
         end
     end
     if stands_for_c[level] and is_choice(what) then

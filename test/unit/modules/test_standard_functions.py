@@ -64,3 +64,20 @@ def test_the_trace_of_a_module_that_is_missing_begins_with_require(lua: Lua) -> 
         return trace:match('stack traceback:\\n\\t([^\\n]*)')
         """
     ) == ["[C]: in function 'require'"]
+
+
+def test_the_handler_of_an_error_sees_require_as_a_function_in_c(lua: Lua) -> None:
+    assert lua(
+        """
+        local function handler()
+            local level, seen = 2, {}
+            repeat
+                local info = debug.getinfo(level, 'S')
+                seen[#seen + 1] = info.what
+                level = level + 1
+            until info.what ~= 'C'
+            return seen
+        end
+        return select(2, xpcall(function() local there = require('no.such.module') return there end, handler))
+        """
+    ) == [["C", "C", "Lua"]]
