@@ -23,6 +23,8 @@ class ForkedChildren:
     def watch(self) -> None:
         """Begin to reap children. The signal is handled here, because the loop keeps it for its own use."""
         signal.signal(signal.SIGCHLD, lambda *_: self._loop.call_soon_threadsafe(self._reap))
+        # Otherwise the end of a child interrupts Lua's calls of the C library: a read from io.popen would fail.
+        signal.siginterrupt(signal.SIGCHLD, False)
 
     def _reap(self) -> None:
         for pid in _children() - self._owned():

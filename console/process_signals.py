@@ -42,6 +42,8 @@ class ProcessSignals:
         self._on(signal.SIGINT, self._interrupt)
         self._on(signal.SIGHUP, self._node.log.rotate)
         self._on(signal.SIGUSR1, self._start_snapshot)
+        for number in (signal.SIGHUP, signal.SIGUSR1):
+            signal.siginterrupt(number, False)  # these must not make a read of Lua's `io` fail
 
     def _on(self, number: signal.Signals, act: Callable[[], None]) -> None:
         """Handle a signal in Python instead of the loop.

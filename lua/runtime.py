@@ -19,7 +19,7 @@ import sys
 import time
 from array import array
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from box.data.marks import FIXARRAY
 from box.errors import BoxError, ErrorCode
@@ -38,6 +38,8 @@ _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 """Errors that say that a file is not there. After others, such as EMFILE, it may well be."""
 _FLAVOURS = ("luajit20", "luajit21")
 _NO_ARGS = bytes((FIXARRAY,))
+REQUEST_FIBER: Final = "main"
+"""The name of a fiber that serves a request."""
 # The numbers of cells, see `internal/cells.lua`; 0 is RUNNING_FIBER of lua.fiber, 3 is WOKEN there.
 _TICK_WANTED, _NEXT_ID, _DEAD, _LAZY = 1, 2, 7, 8
 _CELLS = 9
@@ -291,7 +293,9 @@ class Runtime:
 
     # ---- calls into Lua ----
 
-    def start(self, handle: int, *args: Value, ctx: Any = None, name: str = "lua") -> Values | asyncio.Future[Values]:
+    def start(
+        self, handle: int, *args: Value, ctx: Any = None, name: str = REQUEST_FIBER
+    ) -> Values | asyncio.Future[Values]:
         """Start a registered function on a new fiber, with `ctx` as its Context.
 
         Returns its values if it ends without waiting, otherwise a future of them. Cancelling the future cancels the
@@ -354,7 +358,7 @@ class Runtime:
         else:
             waiter.set_exception(decode_error(values[0]))
 
-    def start_then(self, ended: Ending, handle: int, *args: Value, ctx: Any, name: str = "lua") -> None:
+    def start_then(self, ended: Ending, handle: int, *args: Value, ctx: Any, name: str = REQUEST_FIBER) -> None:
         """Start a registered function on a new fiber, and pass its values or error to `ended`.
 
         `ended` is called immediately if the function does not wait. This is cheaper than a future, but the call cannot
@@ -396,7 +400,7 @@ class Runtime:
         """Pass the values or the error of a call that waits to `ended`."""
         self._activations[activation] = ended
 
-    async def call_raw(self, handle: int, *args: Value, ctx: Any = None, name: str = "lua") -> Values:
+    async def call_raw(self, handle: int, *args: Value, ctx: Any = None, name: str = REQUEST_FIBER) -> Values:
         """Call a registered function with plain values on a new fiber, and return its values."""
         outcome = self.start(handle, *args, ctx=ctx, name=name)
         return outcome if isinstance(outcome, tuple) else await outcome
@@ -424,7 +428,7 @@ class Runtime:
         chunk_name: str | None = None,
         *,
         serializer: int | None = None,
-        name: str = "lua",
+        name: str = REQUEST_FIBER,
     ) -> bytes:
         """Run a source text with the arguments of a MessagePack array.
 
@@ -440,7 +444,9 @@ class Runtime:
         (result,) = await self.call_raw(handle, *prefix, source, args, chunk, ctx=ctx, name=name)
         return cast(bytes, result)
 
-    async def call(self, target: str | int, args: bytes = _NO_ARGS, ctx: Any = None, *, name: str = "lua") -> bytes:
+    async def call(
+        self, target: str | int, args: bytes = _NO_ARGS, ctx: Any = None, *, name: str = REQUEST_FIBER
+    ) -> bytes:
         """Call a function by name ('a.b', 'a.b:method') or handle; arguments and results are MessagePack arrays.
 
         Raises:

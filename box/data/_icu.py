@@ -131,6 +131,13 @@ def library() -> Icu | None:
     return None
 
 
+def library_files() -> list[str]:
+    """Return the files of the ICU that `library` finds: the one for languages and the one for characters."""
+    for path, load_first in _candidates():
+        return [path, load_first[-1] if load_first else path.replace("icui18n", "icuuc")]
+    return []
+
+
 def _candidates() -> list[tuple[str, list[str]]]:
     """Return the library files to try, each with the libraries that have to be loaded before it."""
     found: list[tuple[str, list[str]]] = []

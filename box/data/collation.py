@@ -219,3 +219,8 @@ def _root_tertiary(text: str) -> bytes:
             cases.append(2 if char.isupper() else 1)
     # The levels end with a byte that is lower than any weight, so that a prefix sorts first at each level.
     return b"\x00".join((_root_primary(text), bytes(accents), bytes(cases)))
+
+
+def icu_library_files() -> list[str]:
+    """Return the files of the machine's ICU: languages, characters. Empty without ICU."""
+    return _icu.library_files()

@@ -105,7 +105,7 @@ class Checkpoints:
             try:
                 self._lock = self._disk.lock(self._paths.wal_dir)
             except OSError as error:
-                raise system_error(f"Can't open path: {self._paths.wal_dir}", error.errno or 0) from error
+                raise system_error(f"Can't open path: {self._config['wal_dir']}", error.errno or 0) from error
         return self._lock is not None
 
     def unlock(self) -> None:

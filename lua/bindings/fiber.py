@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgpack
 
-from lua.bindings.libraries import library_problem, share_lua
+from lua.bindings.libraries import icu_files, library_problem, share_lua
 from lua.boundary import decode_error, text_of_exception
 from lua.standard_output import OUTPUT
 from lua.turn_clock import TurnClock
@@ -69,6 +69,7 @@ class FiberBinding:
             "version": self._version_text,
             "errno_constants": _errno_constants,
             "unexpected": self._unexpected,
+            "icu_files": icu_files,
             "library_problem": library_problem,
             "share_lua": self._share_lua,
         }

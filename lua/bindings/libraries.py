@@ -38,3 +38,10 @@ def share_lua(flavour: str) -> None:
         ctypes.CDLL(path, mode=os.RTLD_GLOBAL | os.RTLD_NOLOAD | os.RTLD_NOW)
     except OSError:
         return  # the error of opening the module names the missing symbol
+
+
+def icu_files() -> bytes:
+    """Return the files of the ICU library, one in a line; empty if the machine has none."""
+    from box.data.collation import icu_library_files  # few programs call ICU
+
+    return "\n".join(icu_library_files()).encode()

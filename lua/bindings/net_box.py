@@ -30,6 +30,8 @@ _CLOSED, _SCHEMA_CHANGED = 1, 2
 """The results of `netbox_event`."""
 
 _PEER_CLOSED: Final = "Peer closed"
+_NO_GREETING: Final = "Invalid greeting"
+"""The reason when a server closes the connection before its greeting is complete."""
 
 
 def _no_connection(reason: str) -> BoxError:
@@ -123,7 +125,8 @@ class NetBoxBinding(Binding):
         try:
             connection = await connect(self.runtime.loop, self.node.network, address, timeout=timeout)
         except BoxError as error:
-            raise _no_connection(_reason(error)) from error
+            reason = _reason(error)
+            raise _no_connection(_NO_GREETING if reason == _PEER_CLOSED else reason) from error
         remote_id = self._next_id()
         remote = self._remotes[remote_id] = _Remote(connection)
         connection.on_close = lambda _error: self._wake_watcher(remote)

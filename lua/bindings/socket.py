@@ -264,30 +264,31 @@ class SocketBinding(Binding):
 
     @waiting("socket_getaddrinfo")
     async def getaddrinfo(self, host: bytes | None, port: Any, packed: bytes, timeout: float) -> Any:
-        """Resolve a name. Returns a list of address maps, or (None, errno, reason).
+        """Resolve a name. Returns a list of address maps, or (None, errno, reason). A name or service that does not
+        exist is EIO.
 
         `packed` is a map of family, type, protocol and flags, all numbers.
         """
         if not host and port is None:
-            return None, errno.EINVAL, _NO_NAME
+            return None, errno.EIO, _NO_NAME
         service = text(port) if isinstance(port, bytes) else int(port or 0)
         query = AddressQuery(text(host) if host else None, service, **codec.unpack(packed))
         if isinstance(service, str) and (_NEGATIVE.fullmatch(service) or not service.isascii()):
             # uvloop would take a negative number for a port.
-            return None, errno.EINVAL, _NO_SERVICE
+            return None, errno.EIO, _NO_SERVICE
         try:
             async with asyncio.timeout(timeout):
                 found = await self.runtime.machine.sockets.getaddrinfo(self.runtime.loop, query)
         except TimeoutError:
             return None, errno.ETIMEDOUT, b"timed out"
         except socket.gaierror as error:
-            return None, errno.EINVAL, f"getaddrinfo: {error.strerror}".encode()
+            return None, errno.EIO, f"getaddrinfo: {error.strerror}".encode()
         except UnicodeError:  # bytes that are no name; a wrong service is told first
             try:
                 await self.runtime.machine.sockets.getaddrinfo(self.runtime.loop, query._replace(host=None))
             except socket.gaierror:
-                return None, errno.EINVAL, _NO_SERVICE
-            return None, errno.EINVAL, _NO_NAME
+                return None, errno.EIO, _NO_SERVICE
+            return None, errno.EIO, _NO_NAME
         except OSError as error:
             return None, error.errno, f"getaddrinfo: {error.strerror}".encode()
         return codec.pack([_info_map(*entry) for entry in found])

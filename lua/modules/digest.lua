@@ -18,7 +18,10 @@ local function check_string(value, usage)
 end
 
 for _, name in ipairs({'md4', 'md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512'}) do
-    digest[name] = crypto.digest[name]
+    local hash = crypto.digest[name]    -- an object that can be called, not a function
+    digest[name] = function(data)
+        return hash(data)
+    end
     digest[name .. '_hex'] = function(data)
         check_string(data, ('digest.%s_hex(string)'):format(name))
         return wait(python.digest_hash(name, data)):hex()

@@ -91,6 +91,7 @@ setmetatable(bound, {
 })
 
 local function start()
+    require('internal.standard_functions')
     local scheduler = require('internal.scheduler')
     require('internal.coroutine')
     require('internal.finalizers')

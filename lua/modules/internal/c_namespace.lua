@@ -1,5 +1,6 @@
 -- ffi.C with what programs find in Tarantool's executable and not in that of Python: the C functions of its log, which
--- `crud` calls, and the libraries that it contains, such as OpenSSL, which `http` and `cartridge` call.
+-- `crud` calls, and the libraries that it contains, such as OpenSSL, which `http` and `cartridge` call, and ICU, which
+-- `icu-date` calls.
 local ffi = require('ffi')
 local python = require('internal.python')
 
@@ -20,6 +21,16 @@ local LIBRARIES = {
     {'libz.so.1', 'z'},
     {'libzstd.so.1', 'zstd'},
 }
+-- The version of ICU is part of the names of its files.
+local has_icu_names = false
+
+local function add_icu()
+    has_icu_names = true
+    for name in python.icu_files():gmatch('[^\n]+') do
+        LIBRARIES[#LIBRARIES + 1] = {name}
+    end
+end
+
 -- Library -> its namespace, false if the machine does not have it.
 local loaded = {}
 
@@ -82,6 +93,9 @@ local function find(_, name)
     end
     local ok, found = pcall(member, raw, name)
     if not ok and tostring(found):find('undefined symbol', 1, true) then
+        if not has_icu_names then
+            add_icu()
+        end
         for _, names in ipairs(LIBRARIES) do
             local library = load_library(names)
             local is_there, there = pcall(member, library, name)

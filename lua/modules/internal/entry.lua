@@ -5,7 +5,8 @@ local registry = require('internal.registry')
 local python = require('internal.python')
 
 local decode_args, encode_args = msgpack.decode_args, msgpack.encode_args
-local error, type, tostring, loadstring = error, type, tostring, loadstring
+local getmetatable = debug.getmetatable
+local error, rawget, type, tostring, loadstring = error, rawget, type, tostring, loadstring
 
 local NO_SUCH_PROC = 33
 
@@ -21,26 +22,13 @@ local function undefined(name)
     })), 0)
 end
 
-local function callable(value)
-    if type(value) == 'function' then
-        return true
-    end
-    local metatable = debug.getmetatable(value)
-    return metatable ~= nil and metatable.__call ~= nil
-end
-
-local function indexable(value)
-    local metatable = debug.getmetatable(value)
-    return type(value) == 'table' or (metatable ~= nil and metatable.__index ~= nil)
-end
-
 -- Reads a member like C code: `__index` is called by a C function, which require('strict') checks.
 local function member(container, key)
     local value = type(container) == 'table' and rawget(container, key) or nil
     if value ~= nil then
         return value
     end
-    local metatable = debug.getmetatable(container)
+    local metatable = getmetatable(container)
     local index = metatable ~= nil and metatable.__index or nil
     if type(index) == 'function' then
         local ok, found = pcall(index, container, key)
@@ -49,32 +37,34 @@ local function member(container, key)
     return index ~= nil and member(index, key) or nil
 end
 
--- Returns the function of 'a.b.c' or 'a.b:method', and the object of the method.
+-- Returns the function of 'a.b.c' or 'a.b:method', and the object of the method. All parts are keys of type string, also
+-- empty ones and numbers. Containers are tables; the object of a method may be a userdata, but no cdata such as a tuple.
 local function find(name)
-    local path, method = name:match('^([^:]*):([^:]*)$')
-    local value = _G
-    for part in (path or name):gmatch('[^.]+') do
-        if not indexable(value) then
+    local container, from = _G, 1
+    local dot = name:find('.', from, true)
+    while dot do
+        container = member(container, name:sub(from, dot - 1))
+        if type(container) ~= 'table' then
             undefined(name)
         end
-        local item = member(value, part)
-        if item == nil and tonumber(part) then
-            item = member(value, tonumber(part))
-        end
-        value = item
-        if value == nil then
-            undefined(name)
-        end
+        from = dot + 1
+        dot = name:find('.', from, true)
     end
     local object
-    if method then
-        if not indexable(value) then
+    local colon = name:find(':', from, true)
+    if colon then
+        object = member(container, name:sub(from, colon - 1))
+        if type(object) ~= 'table' and type(object) ~= 'userdata' then
             undefined(name)
         end
-        object, value = value, member(value, method)
+        container, from = object, colon + 1
     end
-    if value == nil or value == _G or not callable(value) then
+    local value = member(container, name:sub(from))
+    local kind = type(value)
+    if kind ~= 'function' and kind ~= 'table' then
         undefined(name)
+    elseif kind == 'table' and type((getmetatable(value) or {}).__call) ~= 'function' then
+        error('attempt to call a table value', 0)
     end
     return value, object
 end

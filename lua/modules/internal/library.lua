@@ -14,5 +14,6 @@ require('internal.console_help')
 -- LuaJIT 2.0 has no table.new and table.clear.
 require('table.new')
 require('table.clear')
+require('internal.standard_functions').collect()
 
 return true

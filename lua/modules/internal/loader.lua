@@ -159,6 +159,7 @@ for i = 1, #loaders do
     package.loaders[i] = loaders[i]
 end
 
+-- Returns the body of a module, or nil and why there is none.
 local function find_loader(name)
     local messages = {}
     for _, find in ipairs(package.loaders) do
@@ -169,7 +170,12 @@ local function find_loader(name)
             insert(messages, found)
         end
     end
-    error("module '" .. name .. "' not found:" .. concat(messages), 3)
+    return nil, "module '" .. name .. "' not found:" .. concat(messages)
+end
+
+local function begun(name, body)
+    loaded[name] = LOADING
+    return body
 end
 
 local function check_name(count, name)
@@ -189,9 +195,12 @@ function _G.require(...)
     elseif value then
         return value
     end
-    local run = find_loader(name)
-    loaded[name] = LOADING
-    local result = run(name)
+    local body, missing = find_loader(name)
+    if body == nil then
+        error(missing, 2)
+    end
+    -- No local is called here: traces would show its name.
+    local result = begun(name, body)(name)
     if result ~= nil then
         loaded[name] = result
     elseif rawget(loaded, name) == LOADING then
@@ -216,15 +225,22 @@ setmetatable(loaded, {
     end,
 })
 
+local function checked(chunk, problem)
+    if chunk == nil then
+        error(problem, 0)
+    end
+    return chunk
+end
+
+local function passed(...)
+    return ...
+end
+
 function _G.dofile(path)
     if type(path) ~= 'nil' and arguments.text(path) == nil then
         arguments.bad(1, 'string expected, got ' .. type(path), 2)
     end
-    local chunk, problem = raw_loadfile(path)
-    if chunk == nil then
-        error(problem, 0)
-    end
-    return chunk()
+    return passed(checked(raw_loadfile(path))())    -- no tail call: traces show dofile below the chunk
 end
 
 function package.search(name)

@@ -2,12 +2,15 @@
 -- impossible. So it runs in a coroutine of its own, which continues after these frames if it waits. Until then
 -- debug.traceback and debug.getinfo show the failed frames through it.
 local nested = require('internal.nested_coroutine')
+local standard = require('internal.standard_functions')
 local PARK = require('internal.scheduler').PARK
 
 local xpcall, pass, raw_create, raw_resume = xpcall, nested.pass, nested.raw_create, nested.raw_resume
 local running = coroutine.running
 local raw_getinfo, raw_traceback = debug.getinfo, debug.traceback
-local error, getmetatable, math, select, setmetatable, type = error, getmetatable, math, select, setmetatable, type
+local described, stands_for_c = standard.described, standard.stands_for_c
+local error, getmetatable, math, rawequal = error, getmetatable, math, rawequal
+local select, setmetatable, type = select, setmetatable, type
 
 -- Coroutine of a handler -> the failed coroutine, while its frames exist.
 local failed = setmetatable({}, {__mode = 'k'})
@@ -22,7 +25,7 @@ local function handle(handler, problem)
     failed[co] = running()
     local ok, result = raw_resume(co, problem)
     failed[co] = nil
-    if ok and result == PARK then
+    if ok and rawequal(result, PARK) then    -- `==` would call a metamethod of a value
         return setmetatable({co = co}, Waiting)
     elseif not ok then
         error(result, 0)    -- ends in the standard way: an error in error handling
@@ -78,6 +81,13 @@ local OWN_LINES = {
 -- Below the function of a request stand the two `pcall` of internal.outermost, where Tarantool has one C function.
 local OUTERMOST = "\n\t(%[[^\n]*)\n\t%[C%]: in function 'pcall'\n\tbuiltin/internal/outermost%.lua:[^\n]*"
 
+-- Functions that are in C in Tarantool, with what they call to raise an error.
+local IN_C = {
+    "\n\t%[C%]: in function 'error'\n\tbuiltin/tarantool%.lua:%d+: in function '(require)'",
+    "\n\tbuiltin/tarantool%.lua:%d+: in function '(require)'",
+    "\n\tbuiltin/tarantool%.lua:%d+: in function '(dofile)'",
+}
+
 local function c_function(line)
     return '\n\t[C]: at ' .. (line:match('0x%x+') or '0x0')
 end
@@ -87,6 +97,9 @@ local function hide(text)
         text = text:gsub(OUTERMOST, c_function)
         for i = 1, #OWN_LINES do
             text = text:gsub(OWN_LINES[i], '')
+        end
+        for i = 1, #IN_C do
+            text = text:gsub(IN_C[i], "\n\t[C]: in function '%1'")
         end
     end
     return text
@@ -118,15 +131,34 @@ function debug.traceback(...)
     return hide(look_through(co, message, type(level) == 'number' and level or 1))
 end
 
+-- Returns whether the function on a level above the caller of debug.getinfo stands for a function in C.
+local function is_in_c(level)
+    local frame = raw_getinfo(level + 2, 'f')
+    return frame ~= nil and stands_for_c[frame.func]
+end
+
+local function is_choice(what)
+    return what == nil or type(what) == 'string' and not what:find('[^nSlufL]')
+end
+
 -- Calls the standard function by a tail call, which leaves no frame, so that the level is still that of the caller.
 function debug.getinfo(...)
     local level, what = ...
-    local co = type(level) == 'number' and failed[running()]
+    local is_level = type(level) == 'number'
+    local co = is_level and failed[running()]
     if co then
         local own = count_frames()
         if level > own then
-            return raw_getinfo(co, OWN_FRAMES + level - own - 1, what)
+            local place = OWN_FRAMES + level - own - 1
+            local frame = raw_getinfo(co, place, 'f')
+            local info = raw_getinfo(co, place, what)
+            return frame ~= nil and stands_for_c[frame.func] and described(info) or info
         end
+    end
+    if stands_for_c[level] and is_choice(what) then
+        return described(raw_getinfo(level, what))
+    elseif is_level and level > 0 and is_in_c(level) and is_choice(what) then
+        return described(raw_getinfo(level + 1, what))
     end
     return raw_getinfo(...)
 end

@@ -225,6 +225,9 @@ function scheduler.current_coroutine()
     return strand and strand.co
 end
 
+-- The name of a fiber that serves a request.
+local REQUEST_FIBER = 'main'
+
 -- Makes a fiber for a call from Python. `id` is the one that Python has reserved, or nil.
 local function fiber_for_python(name, id)
     local fiber = new_fiber(name, id)
@@ -266,7 +269,7 @@ function scheduler.start_wave(handle, ...)
     take_woken()
     local run = registry.get(handle)
     repeat
-        local fiber = fiber_for_python()
+        local fiber = fiber_for_python(REQUEST_FIBER)
         cells.show_lazy(fiber.id)
         local strand = start_strand(fiber, run, ...)
         if strand.finished then

@@ -106,3 +106,13 @@ def test_a_command_that_takes_the_log_finds_open_descriptors(tmp_path: Path) -> 
 def test_arg_has_a_command_that_can_be_started(tmp_path: Path) -> None:
     """`arg[-1]` is a command that can be started, as test frameworks start servers."""
     assert run(tmp_path, "print(os.execute(arg[-1] .. ' --version >/dev/null'))") == "0\n"
+
+
+def test_signals_do_not_interrupt_reads_of_lua(tmp_path: Path) -> None:
+    """The end of a child, SIGHUP and SIGUSR1 arrive while `io` waits for another program."""
+    source = """
+    run('exit 0')
+    print((io.popen('sleep 0.3; echo one'):read('*all')))
+    print((io.popen('kill -HUP $PPID; kill -USR1 $PPID; sleep 0.3; echo two'):read('*all')))
+    """
+    assert run(tmp_path, source) == "one\n\ntwo\n\n"

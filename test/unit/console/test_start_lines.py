@@ -224,3 +224,10 @@ def test_numbers_of_options_are_logged_as_in_json(tmp_path: Path) -> None:
         f"{text} 1000000000000000000",
     ]
     assert "Alloc factor must be less than or equal to 2.0. It will be reduced to 2.0" in lines
+
+
+def test_a_missing_directory_is_named_as_the_option_has_it(tmp_path: Path) -> None:
+    """`wal_dir` begins at `work_dir`, which is not part of the message."""
+    (tmp_path / "data").mkdir()
+    ended = run(tmp_path, "-e", "box.cfg{work_dir = 'data', wal_dir = 'missing'}")
+    assert "can't initialize storage: Can't open path: missing\n" in ended.stderr + "\n"

@@ -91,7 +91,7 @@ def test_call_by_name(run: Run) -> None:
         await lua.eval("a = {b = {c = function(...) return ... end, n = 5, get = function(s, x) return s.n + x end}}")
         assert await lua.runtime.call("a.b.c", msgpack.packb([1, 2])) == msgpack.packb([1, 2])
         assert await lua.runtime.call("a.b:get", msgpack.packb([1])) == msgpack.packb([6])
-        for name in ("nope", "a.nope.c", "a.b.n", "", "a.b:nope", "string"):
+        for name in ("nope", "a.nope.c", "a.b.n", "", "a.b:nope", "string.nope"):
             with pytest.raises(BoxError) as caught:
                 await lua.runtime.call(name)
             assert caught.value.code == ErrorCode.NO_SUCH_PROC

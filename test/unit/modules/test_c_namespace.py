@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from box.data import _icu
+
 from .conftest import Lua
 
 
@@ -42,6 +46,26 @@ def test_functions_of_openssl_and_zlib(lua: Lua) -> None:
         "undefined symbol: there_is_no_such_function",
         "test.lua:7: missing declaration for symbol 'undeclared'",
     ]
+
+
+@pytest.mark.skipif(_icu.library() is None, reason="the machine has no ICU")
+def test_functions_of_icu_for_characters_and_for_languages(lua: Lua) -> None:
+    """Their names carry the version of ICU, as in Tarantool's executable."""
+    assert lua(
+        """
+        local ffi, version = require('ffi'), ...
+        ffi.cdef(('int32_t u_strlen_%s(const uint16_t *); int32_t ucal_getTZDataVersion_%s(void *);')
+            :format(version, version))
+        return ffi.C['u_strlen_' .. version](ffi.new('uint16_t[3]', {97, 98, 0})),
+            type(ffi.C['ucal_getTZDataVersion_' .. version])
+        """,
+        icu_version(),
+    ) == [2, "cdata"]
+
+
+def icu_version() -> str:
+    icu = _icu.library()
+    return "" if icu is None else icu.version
 
 
 def test_variables_of_c_libraries_can_be_set(lua: Lua) -> None:

@@ -501,3 +501,54 @@ def test_a_trigger_may_close_its_connection(remote: Any, printed: list[str], eve
     )
     assert results == [1, "closed", False, False, False, "Connection closed"]
     assert not any("Traceback" in text or "net.box trigger" in text for text in printed)
+
+
+def test_names_of_procedures(lua: Lua) -> None:
+    """The parts of a name are keys of type string. Containers are tables; the object of a method may be a userdata."""
+    names = ["list.1", ".f", "f.", "_G..f", "holder:f", "holder..f", "text.upper", "tuple:bsize", "proxy:x", "proxy.x"]
+    answers = lua(
+        """box.cfg{listen = 'unix/:./names.sock'}
+        box.schema.user.grant('guest', 'super')
+        function f() return 'f' end
+        list, holder, text, tuple, proxy = {f}, {f = f}, 'abc', box.tuple.new{1}, newproxy(true)
+        getmetatable(proxy).__index = function() return f end
+        callable, plain = setmetatable({}, {__call = f}), setmetatable({}, {__call = {}})
+        local c, answers = require('net.box').connect('unix/:./names.sock'), {}
+        for i, name in ipairs(...) do answers[i] = tostring(select(2, pcall(c.call, c, name))) end
+        return answers""",
+        [*names, "callable", "plain", "text"],
+    )[0]
+    undefined = {name: f"Procedure '{name}' is not defined" for name in [*names, "text"]}
+    undefined["holder:f"] = undefined["proxy:x"] = "f"
+    expected = [undefined[name] for name in names] + ["f", "attempt to call a table value", undefined["text"]]
+    assert answers == expected
+
+
+def test_fibers_of_requests_are_called_main(lua: Lua) -> None:
+    assert lua(
+        """box.cfg{listen = 'unix/:./fibers.sock'}
+        box.schema.user.grant('guest', 'super')
+        local fiber = require('fiber')
+        function slow() fiber.sleep(0.001) return fiber.name() end
+        local seen
+        box.session.on_connect(function() seen = fiber.name() end)
+        local c = require('net.box').connect('unix/:./fibers.sock')
+        return seen, c:eval("return require('fiber').name()"), c:call('package.loaded.fiber.name'), c:call('slow'),
+            c:eval("local n; require('fiber').create(function() n = require('fiber').name() end) return n")"""
+    ) == ["main", "main", "main", "main", "lua"]
+
+
+def test_a_server_that_closes_without_a_greeting(lua: Lua) -> None:
+    assert (
+        lua(
+            """local socket, connect = require('socket'), require('net.box').connect
+        local function error_of(bytes)
+            local server = socket.tcp_server('127.0.0.1', 0, function(peer) peer:write(bytes) end)
+            local c = connect('127.0.0.1', server:name().port)
+            server:close()
+            return c.error
+        end
+        return error_of(''), error_of('hello'), error_of(('x'):rep(128))"""
+        )
+        == ["Invalid greeting"] * 3
+    )

@@ -132,3 +132,15 @@ def test_a_function_without_a_result_has_none(lua: Lua) -> None:
             count(coroutine.resume(coroutine.create(nothing))), count(coroutine.resume(coroutine.create(waits))),
             count(coroutine.wrap(nothing)()), count(coroutine.wrap(waits)())"""
     ) == [1, 1, 3, 1, 1, 0, 0]
+
+
+def test_a_handler_may_return_any_value(lua: Lua) -> None:
+    """A tuple is a value that cannot be compared with tables."""
+    assert lua(
+        """local function fail() error('x') end
+        local _, tuple = xpcall(fail, function() return box.tuple.new{1, 2} end)
+        local _, number = xpcall(fail, function() return 5ULL end)
+        local strange = setmetatable({}, {__eq = function() error('compared') end})
+        local _, same = xpcall(fail, function() return strange end)
+        return tuple[2], tostring(number), rawequal(same, strange)"""
+    ) == [2, "5ULL", True]

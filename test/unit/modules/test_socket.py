@@ -297,3 +297,14 @@ def test_the_text_of_a_socket(lua: Lua) -> None:
         client:close()
         return text, (select(2, pcall(tostring, client)):gsub(':%d+', ''))"""
     ) == ["fd, aka 127.0.0.1:PORT, peer 127.0.0.1:PORT", "builtin/socket.lua: attempt to use closed socket"]
+
+
+def test_names_that_cannot_be_resolved_are_an_input_error(lua: Lua) -> None:
+    assert lua(
+        """local socket, errno, numbers = require('socket'), require('errno'), {}
+        local function note(f, ...) errno(0) f(...) numbers[#numbers + 1] = errno() == errno.EIO end
+        note(socket.tcp_server, '0.0.0.0', -1, function() end)
+        note(socket.tcp_connect, '127.0.0.1', 'no-such-service', 1)
+        note(socket.getaddrinfo, '999.1.1.1', 1)
+        return numbers"""
+    ) == [[True] * 3]

@@ -192,3 +192,14 @@ def test_versions_and_tags_of_yaml(lua: Lua) -> None:
         return {pcall(yaml.decode, '%YAML 1.2\\n--- 1')}, yaml.decode('%YAML 1.1\\n--- 1'),
             select('#', yaml.decode('a: 1', {tag_only = true}))"""
     ) == [[False, "found incompatible YAML document at document: 0\n"], 1, 1]
+
+
+def test_hashes_of_digest_are_functions(lua: Lua) -> None:
+    """Programs ask for the type before they call one; those of crypto are objects that can be called."""
+    assert lua(
+        """local digest, types = require('digest'), {}
+        for i, name in ipairs({'md4', 'md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512'}) do
+            types[i] = type(digest[name])
+        end
+        return types, #digest.sha256('a'), (select(2, pcall(digest.sha256)):gsub('^.*: Usage', 'Usage'))"""
+    ) == [["function"] * 7, 32, "Usage: digest.sha256(string)"]
