@@ -134,6 +134,7 @@ class Journal:
         self.prepare_rollback: Callable[[list[JournalEntry]], Iterator[None]] = lambda entries: iter(())
         """Prepares the undo of entries, oldest first, before they complete; a step takes one turn's share of time."""
         self._preparation: Iterator[None] | None = None
+        self.interruption: Exception | None = None  # see `Held`
         self._problem: str | None = None
         """The text of the error after which nothing can be written any more, or None."""
         self._busy = 0
@@ -183,9 +184,8 @@ class Journal:
         self._started = True
 
     async def stop(self) -> None:
-        """Write all submitted entries, finish the file, and end the thread and the followers.
-
-        Safe to call again, even during another call: an abandoned start and the node's end may both stop the journal.
+        """Write all submitted entries, finish the file, and end the thread and the followers. It is safe to call this
+        again, even during another call: an abandoned start and the node's end may both stop the journal.
         """
         self._tail.close()
         self._stopping = True  # set before the last batch is written, because its completions may try to write
@@ -258,8 +258,7 @@ class Journal:
     def flush(self) -> bool:
         """Hand the submitted entries over to the writer. Returns True if they are complete already.
 
-        While the wal thread is idle its writer may run here. A slow disk disables that for a while. Slow means that
-        writes take long on average, because a single write may take long when other processes use the processor.
+        While the wal thread is idle its writer may run here. Writes that take long on average disable that for a while.
         """
         batch = self._pending
         if not batch:
@@ -398,6 +397,8 @@ class Journal:
                 self._report(error)
 
     def _report(self, error: Exception) -> None:
+        if asyncio._get_running_loop() is None:
+            self.interruption = error
         self._loop.call_exception_handler({"message": "journal entry completion failed", "exception": error})
 
     async def wait_for_space(self) -> None:

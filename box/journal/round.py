@@ -17,6 +17,9 @@ from typing import Protocol
 class Held(Protocol):
     """The journal's interface for a round, which flushes it at its end."""
 
+    interruption: Exception | None
+    """What has ended a completion early in a thread without the loop: an exception that another thread has sent."""
+
     def flush(self) -> bool:
         """Write now. Returns True if entries have completed."""
 

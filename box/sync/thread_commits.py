@@ -60,6 +60,8 @@ class ThreadCommits(Commits):
                 if journal is not None:
                     fiber_round.journal = None
                     journal.flush()
+                    if journal.interruption is not None:
+                        raise journal.interruption
         except LEGITIMATE:
             raise
         except BaseException as error:

@@ -232,6 +232,37 @@ def test_a_thread_that_is_killed_leaves_the_data_whole(tmp_path: Path, kind: str
     assert lines == ["True"]
 
 
+def test_an_exception_in_the_end_of_a_write_stops_the_node(tmp_path: Path) -> None:
+    """An exception that another thread sends can arrive while the journal tells that a change is written."""
+    lines = run(
+        tmp_path,
+        """
+        from box.txn import fast_path
+        class Killed(Exception):
+            pass
+        written = fast_path._written
+        def killed(entry):
+            fast_path._written = written
+            raise Killed
+        with Node(sys.argv[1], log_level=0) as node:
+            space = space_of(node)
+            space.replace([1])
+            fast_path._written = killed
+            try:
+                space.replace([2])
+            except Killed:
+                print("killed")
+            try:
+                space.len()
+            except NotReadyError as error:
+                print("Killed has interrupted a change" in str(error))
+        with Node(sys.argv[1], log_level=0) as node:
+            print(node.space.s.len())
+        """,
+    )
+    assert lines == ["killed", "True", "2"]
+
+
 def test_a_fork_is_told_that_the_node_is_not_its_own(tmp_path: Path) -> None:
     """After a fork the child's calls raise, also if another thread had the turn at the fork."""
     lines = run(
