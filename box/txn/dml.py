@@ -313,9 +313,10 @@ class Dml:
         Then no open transaction is concerned, so that the fast path is allowed. `rows` is the number of changes in the
         commit.
         """
-        if not (self.is_alone and plan.is_versioned) or plan.is_sync or self._limbo.entries:
+        journal = self.txns.journal
+        if not (plan.is_versioned and (self.is_alone or journal.is_void)) or plan.is_sync or self._limbo.entries:
             return False
-        return not self.txns.storage.has_versions and self.txns.journal.completes_at_once(rows)
+        return not self.txns.storage.has_versions and journal.completes_at_once(rows)
 
     def _record(self, txn: Transaction, statement: Statement) -> None:
         """Add a change that was made on the fast path to an open transaction."""

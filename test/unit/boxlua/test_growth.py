@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from box.sync import Node
 from test.bench.growth import OWN_COMMAND, measure
 
 LIMIT = 1.6
@@ -48,3 +51,37 @@ def test_no_call_grows_faster_than_its_data() -> None:
         if not steep:
             return
     raise AssertionError(f"exponents above {LIMIT}: {steep}")
+
+
+SIMILAR = """
+local use = ...
+local clock, run, N = require('clock'), assert(loadstring('local s, id, value = ... ' .. use)), 20000
+local s = box.space.s
+local function seconds(value_of)
+    s:truncate()
+    for id = 1, N do s:replace{id, 1} end
+    collectgarbage()
+    local start = clock.proc()
+    for id = 1, N do run(s, id, value_of(id)) end
+    return clock.proc() - start
+end
+local least = math.huge
+for _ = 1, 2 do
+    local other = seconds(function(id) return {a = id} end)
+    least = math.min(least, seconds(function(id) return {a = id, b = 'x'} end) / other)
+end
+return least
+"""
+"""Returns how much longer a call takes with values whose bytes differ in their middle, where LuaJIT 2.0 does not look
+for the hash of a string.
+"""
+
+
+@pytest.mark.parametrize(
+    "use",
+    ["s:update(id, {{'=', 3, value}})", "s:upsert({id, 'x'}, {{'=', 3, value}})", "s:get(1):update{{'=', 2, value}}"],
+)
+def test_similar_values_take_no_longer_than_others(use: str) -> None:
+    with Node(wal_mode="none") as node:
+        node.eval("box.schema.space.create('s'):create_index('pk')")
+        assert node.eval(SIMILAR, use) < 2
