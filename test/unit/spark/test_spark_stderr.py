@@ -46,7 +46,9 @@ from box.spark.spark_stderr import filtered_for_children
 with filtered_for_children():
     child = subprocess.Popen(["sh", "-c", "echo 'Setting Spark log level' >&2; echo news >&2"])
 child.wait()
-next(thread for thread in threading.enumerate() if thread.name == "spark-stderr").join(20)
+for thread in threading.enumerate():
+    if thread.name == "spark-stderr":  # it may have ended
+        thread.join(20)
 print("Setting Spark log level, itself", file=sys.stderr)
 """
     run = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60, check=True)
