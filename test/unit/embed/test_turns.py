@@ -273,7 +273,7 @@ def test_a_fork_is_told_that_the_node_is_not_its_own(tmp_path: Path) -> None:
             stop = threading.Event()
             def write():
                 number = 0
-                while not stop.is_set():
+                while number < 100 or not stop.is_set():
                     number += 1
                     space.replace([number % 100])
             thread = threading.Thread(target=write)
