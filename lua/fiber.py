@@ -51,6 +51,7 @@ class Scheduler(Protocol):
     def deliver(self, token: int, *values: Value) -> None: ...
     def deliver_error(self, token: int, error: bytes) -> None: ...
     def fire(self, timer: int) -> None: ...
+    def is_alone(self) -> bool: ...
 
 
 class Waits:
@@ -77,6 +78,7 @@ class Waits:
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._finalizing = 0
+        self._after_round: list[Callable[[], None]] = []
         self._tick: asyncio.Handle | None = None
         fiber_round.stop = self._stop
 
@@ -119,22 +121,40 @@ class Waits:
             for _ in range(_ROUNDS):
                 if self._lua is None:
                     return
+                if self._after_round:
+                    self._end_round()
                 fiber_round.is_held = True
                 more = self._lua.run()
                 fiber_round.is_held = False
-                journal = fiber_round.journal
-                if journal is None or (more and not fiber_round.is_interrupted):
+                journal, has_written = fiber_round.journal, bool(self._after_round)
+                if more and not fiber_round.is_interrupted:
                     break
-                fiber_round.journal = None
-                if not journal.flush() or more or self._monotonic() > end:
+                if journal is not None:
+                    fiber_round.journal = None
+                    has_written |= journal.flush()
+                if not has_written or more or self._monotonic() > end:
                     break
         finally:
             self._is_running = fiber_round.is_held = fiber_round.is_interrupted = False
             if fiber_round.journal is not None:
                 fiber_round.journal.flush_later()
                 fiber_round.journal = None
-            if more or self._cells[_TICK_WANTED]:
+            if more or self._cells[_TICK_WANTED] or self._after_round:
                 self.schedule_tick()
+
+    def runs_alone(self) -> bool:
+        """Return True if no fiber but the running one runs before the end of this round."""
+        return self._lua is not None and self._lua.is_alone()
+
+    def after_round(self, callback: Callable[[], None]) -> None:
+        """Call a function before the next round of fibers; it ends the wait of a fiber of this round."""
+        self._after_round.append(callback)
+        self.schedule_tick()
+
+    def _end_round(self) -> None:
+        callbacks, self._after_round = self._after_round, []
+        for callback in callbacks:
+            callback()
 
     # ---- tokens ----
 

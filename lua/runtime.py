@@ -170,8 +170,9 @@ class Runtime:
             self._release,
             self._start_wave,
             self._finalize_all,
+            is_alone,
         ) = self._start_lua()
-        self.waits.attach(cast(Scheduler, _Dispatchers(run, deliver, deliver_error, fire)))
+        self.waits.attach(cast(Scheduler, _Dispatchers(run, deliver, deliver_error, fire, is_alone)))
 
     def bind(self, name: str, function: Callable[..., Any], *, is_direct: bool = False) -> None:
         """Offer `function` to Lua as `require('internal.python').<name>`.
@@ -547,9 +548,10 @@ def _refuse(*_args: Any) -> Any:
 class _Dispatchers:
     """The calls into Lua that waits need."""
 
-    __slots__ = ("deliver", "deliver_error", "fire", "run")
+    __slots__ = ("deliver", "deliver_error", "fire", "is_alone", "run")
 
-    def __init__(self, run: Any, deliver: Any, deliver_error: Any, fire: Any) -> None:
+    def __init__(self, run: Any, deliver: Any, deliver_error: Any, fire: Any, is_alone: Any) -> None:
+        self.is_alone = is_alone
         self.run = run
         self.deliver = deliver
         self.deliver_error = deliver_error

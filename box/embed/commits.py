@@ -6,10 +6,14 @@ a change, while no other task is ready                  at once: the task goes o
 a change after many that were written at once           at the end of the turn, so that sockets and timers are served
 a log that is slow, synced or busy                      by the thread of the log, as for other clients
 ```
+
+Where tuples have versions, each change is written at once, because a change that nobody can see before it is in the log
+needs no version. The task still waits for the end of the turn in the same cases.
 """
 
 from __future__ import annotations
 
+from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -24,6 +28,18 @@ T = TypeVar("T")
 _AT_ONCE: Final = 32
 """The number of changes that are written at once before the loop gets a turn: a third of a millisecond, more on a slow
 disk."""
+
+
+class EndOfTurn(Pending):
+    """A change that is in the log, for a task that waits for the end of the turn."""
+
+    __slots__ = ("_callbacks", "done", "error", "result")
+
+    def __init__(self, loop: AbstractEventLoop, ended: Pending) -> None:
+        self._callbacks = None
+        self.done = False
+        self.error, self.result = ended.error, ended.result
+        loop.call_soon(self.finish)
 
 
 class Commits:
@@ -47,10 +63,10 @@ class Commits:
         """
         fiber_round = self._round
         if self._ready is None or self._ready or fiber_round.is_held:
-            return function(*args)
+            return self._run_with_others(function, *args)
         self._count = count = self._count + 1
         if not count % _AT_ONCE:
-            return function(*args)
+            return self._run_with_others(function, *args)
         dml = self._core.dml  # a node with versions gets another one while it starts
         fiber_round.is_held = dml.is_alone = True
         try:
@@ -67,3 +83,20 @@ class Commits:
         if outcome.error is not None:
             raise outcome.error
         return cast("T", outcome.result)
+
+    def _run_with_others(self, function: Callable[..., T], *args: Any) -> T:
+        """Call a function whose commit ends at the end of the turn, or later."""
+        core = self._core
+        if not core.tuples.allows_yield or core.journal is None:
+            return function(*args)
+        dml = core.dml
+        before, dml.is_alone = dml.is_alone, True
+        try:
+            outcome = function(*args)
+        finally:
+            dml.is_alone = before
+        if not core.tuples.has_versions:  # so this change has none either
+            core.journal.flush()
+        if isinstance(outcome, Pending) and outcome.done:
+            return cast("T", EndOfTurn(core.loop, outcome))
+        return outcome

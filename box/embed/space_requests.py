@@ -249,7 +249,7 @@ class Requests:
         ctx = self._contexts.current("insert_many()")
         with self._together(ctx) as inner:
             self._dml.store_all(inner, self._space, kind, raws, commits=inner is not ctx)
-        return None if inner is ctx else self.embedding.core.txns.commit(inner)
+        return None if inner is ctx else self._dml.commit(inner)
 
     async def _store_one_by_one(self, kind: int, raws: list[bytes]) -> Pending | None:
         space, ctx = self._space, self._contexts.current("insert_many()")

@@ -32,6 +32,9 @@ class StartupJournal:
     def completes_at_once(self, rows: int = 1) -> bool:
         return True
 
+    def flush(self) -> bool:
+        return False
+
     def pass_rows(self, count: int) -> None:
         raise AssertionError("not a void journal")
 

@@ -504,7 +504,7 @@ class ServerConnection(CallingHalf):
             space = meaning.space
             if space.on_replace or space.before_replace:
                 return False
-            stored = server.dml.store(ctx, space, kind, data[tail:stop])
+            stored = server.dml.store_now(ctx, space, kind, data[tail:stop])
         except BoxError as error:
             if error.code == ErrorCode.INVALID_MSGPACK:
                 # The general path finds the exact error and counts a write itself; selects are counted after decoding.

@@ -314,7 +314,7 @@ class Dispatcher:
     def _write(self, connection: Requester, row: Row, space: Any, request: Request) -> None:
         """Execute a change; it gets its own context if the space has triggers, which may wait."""
         ctx = connection.request_context(row.sync) if space.has_triggers else connection.ctx
-        connection.finish_write(row.sync, self._dml.write(ctx, space, request))
+        connection.finish_write(row.sync, self._dml.store_now(ctx, space, request.type, request.tuple, request))
 
     def _learn(self, row: Row, last_key: Key, last_value: bytes, meaning: BodyMeaning) -> None:
         """Remember the beginning of a body if the given value is the last one in it."""
@@ -521,7 +521,7 @@ class Dispatcher:
 
     def _commit(self, stream: RequestStream, row: Row) -> None:
         self._check_schema(row)
-        stream.finish_commit(row.sync, self._node.txns.commit(stream.ctx))
+        stream.finish_commit(row.sync, self._dml.commit_now(stream.ctx))
 
     def _rollback(self, stream: RequestStream, row: Row) -> None:
         self._check_schema(row)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from box.txn.reads import Page
     from box.txn.transaction import Transaction
     from box.wire.ballot import Ballot
-    from box.wire.change import Request
     from box.wire.row import Row
     from box.wire.vclock import VClock
 
@@ -96,13 +95,19 @@ class DmlLike(Protocol):
     @property
     def reads(self) -> ReadsLike: ...
 
-    def write(self, ctx: Context, space: Any, request: Request) -> Outcome: ...
-
     @property
     def refuses_writes(self) -> bool:
         """True if changes by users, outside of a transaction, get READONLY before any other check."""
 
-    def store(self, ctx: Context, space: Any, kind: int, raw: bytes) -> Outcome: ...
+    @property
+    def store_now(self) -> Callable[..., Outcome]:
+        """Changes a space: `store_now(ctx, space, kind, raw, request)`, without a request for a plain INSERT or
+        REPLACE.
+        """
+
+    @property
+    def commit_now(self) -> Callable[[Context], Transaction | None]:
+        """Commits the open transaction."""
 
 
 class TransactionsLike(Protocol):
@@ -111,8 +116,6 @@ class TransactionsLike(Protocol):
     """
 
     def begin_limited(self, ctx: Context, timeout: float | None, isolation: int) -> Transaction: ...
-
-    def commit(self, ctx: Context) -> Transaction | None: ...
 
     def on_yield(self, ctx: Context) -> None:
         """Handle that the line of execution is about to wait, perhaps with an open transaction."""

@@ -109,6 +109,16 @@ class Dml:
         self._general = GeneralWrite(txns)
         self._dictionary = DictionaryLoad(schema, txns.storage, self._planner)
         self._waiting: dict[WaitingWrite, None] = {}
+        self.has_versions = has_versions = txns.storage.allows_yield
+        """True if tuples may have versions (`memtx_use_mvcc_engine`)."""
+        self.store_now = self._store_now if has_versions else self.store
+        """As `store`. Where tuples have versions, the commit is written at once if the log allows that.
+
+        A change that nobody can see before it is in the log needs no version. With versions it takes much longer than
+        its own `write` system call. Callers get an ended `Pending` for what was written at once.
+        """
+        self.commit_now = self._commit_now if has_versions else txns.commit
+        """As `TransactionManager.commit`, with the same difference as `store_now`."""
         self.memtx = memtx_of(schema.engines)
         """The engine that keeps tuples in memory."""
         self.memtx.use(txns.storage, self._planner)
@@ -299,13 +309,34 @@ class Dml:
         return self.is_read_only or self._limbo.is_read_only
 
     def commit(self, ctx: Context) -> Transaction | None:
-        """Commit the open transaction, which may be a lone one, as `TransactionManager.commit` does."""
+        """Commit the open transaction as `TransactionManager.commit` does. With `is_alone`, a lone one stays alone."""
         txn = ctx.txn
-        if txn is not None and txn.is_lone:
-            journal = self.txns.journal
-            if not (journal.is_void or (self.is_alone and journal.completes_at_once(len(txn.statements)))):
-                self.txns.share(txn)
-        return self.txns.commit(ctx)
+        if txn is None or not (txn.is_lone and self.is_alone):
+            return self.txns.commit(ctx)
+        return self.txns.commit(ctx, is_written_now=self.txns.journal.completes_at_once(len(txn.statements)))
+
+    def _store_now(self, ctx: Context, space: Space, kind: int, raw: bytes, request: Request | None = None) -> Outcome:
+        journal = self.txns.journal
+        if ctx.txn is not None or journal.is_void:
+            return self.store(ctx, space, kind, raw, request)
+        before, self.is_alone = self.is_alone, True
+        try:
+            outcome = self.store(ctx, space, kind, raw, request)
+        finally:
+            self.is_alone = before
+        if outcome.__class__ is FastWrite:
+            journal.flush()
+        return outcome
+
+    def _commit_now(self, ctx: Context) -> Transaction | None:
+        txn, journal = ctx.txn, self.txns.journal
+        if txn is None or not txn.is_lone or journal.is_void:
+            return self.txns.commit(ctx)
+        is_written_now = journal.completes_at_once(len(txn.statements))
+        commit = self.txns.commit(ctx, is_written_now=is_written_now)
+        if is_written_now:
+            journal.flush()
+        return commit
 
     def _is_quiet(self, plan: WritePlan, rows: int = 1) -> bool:
         """Return True if tuples may have versions but none has, and none will get one before this change is complete.

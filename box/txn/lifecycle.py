@@ -108,8 +108,8 @@ class TransactionManager:
         level = self.default_isolation
         if isolation:
             level = checked_level(isolation, level, has_versions=self.storage.allows_yield)
-        # A yield shares such a transaction, and a void journal completes its commit at once.
-        is_lone = self.journal.is_void and level is not Isolation.READ_CONFIRMED and self._is_quiet
+        # A yield shares such a transaction, and so does a commit that the log does not complete at once.
+        is_lone = level is not Isolation.READ_CONFIRMED and self._is_quiet
         txn = self.begin(ctx)
         txn.is_lone = is_lone
         txn.isolation = level
@@ -142,9 +142,10 @@ class TransactionManager:
         if txn.is_lone:
             self.storage.make_versions(txn)
 
-    def commit(self, ctx: Context) -> Transaction | None:
+    def commit(self, ctx: Context, *, is_written_now: bool = False) -> Transaction | None:
         """Commit the open transaction, if there is one, without waiting.
 
+        `is_written_now`: the caller flushes the journal before any other task runs, so a lone transaction stays alone.
         Returns the transaction if its outcome is not known yet, and None if the commit is complete.
 
         Raises:
@@ -158,6 +159,8 @@ class TransactionManager:
             return None
         if txn.nesting:
             raise client_error(ErrorCode.COMMIT_IN_SUB_STMT)
+        if txn.is_lone and not (is_written_now or self.journal.is_void):
+            self.share(txn)
         if txn.before_commit is not None:
             self._check_before_commit(ctx, txn, txn.before_commit)
         steps = self.storage.make_ready(txn)

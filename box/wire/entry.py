@@ -102,6 +102,9 @@ class JournalSink(Protocol):
     def completes_at_once(self, rows: int = 1) -> bool:
         """Return True if an entry of so many rows, submitted and flushed now as the only one, completes immediately."""
 
+    def flush(self) -> bool:
+        """Write what was submitted, now if the journal is idle. Returns True if the entries are complete."""
+
     @property
     def takes_runs(self) -> bool:
         """True if a `RunEntry` may be submitted."""

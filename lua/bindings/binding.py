@@ -140,13 +140,16 @@ class Binding:
         return self.later(ctx, outcome, lambda _: result) if isinstance(outcome, Pending) else result
 
     def later(self, ctx: Context, pending: Pending, shape: Shape | None) -> Outcome:
-        """Return a token that wakes with `shape(result)` when `pending` ends, or with nothing if `shape` is None."""
-        if pending.done:
-            if pending.error is not None:
-                return self.failure(pending.error)
-            return None if shape is None else shape(pending.result)
+        """Return a token that wakes with `shape(result)` when `pending` ends, or with nothing if `shape` is None.
+
+        If it has ended already, the fiber still waits for the end of this round: a write to the log always yields.
+        """
         token = self._waits.new_token(pending.cancel if pending.may_be_cancelled else None)
-        pending.on_done(partial(self._ended, ctx, token, shape))  # cheaper than a closure, which would need six cells
+        told = partial(self._ended, ctx, token, shape)  # cheaper than a closure, which would need six cells
+        if pending.done:
+            self._waits.after_round(partial(told, pending))
+        else:
+            pending.on_done(told)
         return token
 
     def _ended(self, ctx: Context, token: int, shape: Shape | None, pending: Pending) -> None:

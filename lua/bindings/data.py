@@ -101,7 +101,9 @@ def _storing(name: str, request_type: int) -> Callable[[DataBinding, int, bytes]
         try:
             node, raw = self.node, salted[:-SALT_SIZE]
             ctx = self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
-            stored = node.dml.store(ctx, node.schema.spaces[space_id], request_type, raw)
+            dml = node.dml
+            store = dml.store_now if dml.has_versions and self._runs_alone() else dml.store
+            stored = store(ctx, node.schema.spaces[space_id], request_type, raw)
             if stored is raw:
                 return None
             if isinstance(stored, Pending):
@@ -125,7 +127,7 @@ class DataBinding(Binding):
         self._dropped: dict[int, TupleFormat] = {}
         self._salt = salter()
         self._images = TupleImages()
-        self._contexts, self._cells = runtime.contexts, runtime.cells
+        self._contexts, self._cells, self._runs_alone = runtime.contexts, runtime.cells, runtime.waits.runs_alone
 
     # Reads
 
@@ -352,7 +354,9 @@ class DataBinding(Binding):
 
     def _change(self, space_id: int, kind: int, request: Request) -> Outcome:
         node, ctx = self.node, self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
-        found = node.dml.store(ctx, node.schema.spaces[space_id], kind, request.tuple, request)
+        dml = node.dml
+        store = dml.store_now if dml.has_versions and self._runs_alone() else dml.store
+        found = store(ctx, node.schema.spaces[space_id], kind, request.tuple, request)
         if found is None:
             return _NO_TUPLE
         return found + self._salt() if isinstance(found, bytes) else self.later(ctx, found, self._with_salt)

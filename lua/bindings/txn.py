@@ -46,7 +46,9 @@ class TxnBinding(Binding):
         """Commit; does nothing without a transaction."""
         try:
             ctx = self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
-            pending = self.node.txns.commit(ctx)
+            dml = self.node.dml
+            has_no_readers = dml.has_versions and self._waits.runs_alone()
+            pending = dml.commit_now(ctx) if has_no_readers else self.node.txns.commit(ctx)
         except BoxError as error:
             return self.failure(error)
         return None if pending is None else self.later(ctx, pending, None)

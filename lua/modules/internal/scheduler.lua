@@ -42,8 +42,9 @@ local last_activation = 0
 
 -- `strand` and `fiber` are the running ones, or nil; fields, because a call would be too slow for frequent readers.
 -- `depth` is the number of nested coroutines, those of the user included. `timers` is the number of timers that have
--- been started, `active_timers` that of those that run.
-local running = {strand = nil, fiber = nil, depth = 0, timers = 0, active_timers = 0}
+-- been started, `active_timers` that of those that run. `outer` is the strand that has started the running one and goes on
+-- when it waits, or nil.
+local running = {strand = nil, outer = nil, fiber = nil, depth = 0, timers = 0, active_timers = 0}
 
 -- Resumes a strand. While times of fibers are measured or limited other functions do.
 local resume, measure, limit = raw_resume, nil, nil
@@ -51,7 +52,7 @@ local resume, measure, limit = raw_resume, nil, nil
 -- Runs a strand until it parks or ends. The caller may be the tick, another fiber or a call from Python.
 local function switch(strand)
     local co, first, ok, mark = strand.co, nil, nil, nil
-    local previous, fiber = running.strand, strand.fiber
+    local previous, outer, fiber = running.strand, running.outer, strand.fiber
     if co == nil then
         co, first = take_coroutine(), strand
         strand.co = co
@@ -62,11 +63,11 @@ local function switch(strand)
     running.fiber = fiber
     show_running(fiber.id)
     strand.ready, strand.yielding = false, false
-    running.strand = strand
+    running.strand, running.outer = strand, previous
     running.depth = running.depth + 1
     ok, mark = resume(co, first)
     running.depth = running.depth - 1
-    running.strand = previous
+    running.strand, running.outer = previous, outer
     fiber = previous and previous.fiber
     running.fiber = fiber
     show_running(fiber and fiber.id or 0)
@@ -323,6 +324,12 @@ function scheduler.is_in_python(id)
     local fiber = fibers[id]
     local strand = fiber and fiber.strand
     return strand ~= nil and (strand == running.strand or strand.token ~= nil)
+end
+
+-- Called by Python: returns whether no other fiber will run before the end of this round, and none waits for the running
+-- one to give way.
+function scheduler.is_alone()
+    return running.outer == nil and queue_head == queue_tail and yielded_count == 0
 end
 
 -- Returns the running fiber, or nil.

@@ -114,9 +114,10 @@ class FakeDml:
         self.waiting: list[FakeCommit] = []
         self.counters = [0] * 15
         self.reads = self
+        self.commit_now: Callable[[Any], None] = lambda ctx: None
 
-    def store(self, ctx: Any, space: FakeSpace, kind: int, raw: bytes) -> Outcome:
-        return self.write(ctx, space, Request(kind, raw))
+    def store_now(self, ctx: Any, space: FakeSpace, kind: int, raw: bytes, request: Request | None = None) -> Outcome:
+        return self.write(ctx, space, Request(kind, raw) if request is None else request)
 
     def write(self, ctx: Any, space: FakeSpace, request: Request) -> Outcome:
         result = self._write(space, request)
@@ -302,6 +303,7 @@ class FakeNode:
         self.monotonic = SystemThreads.clock
         self.dml = FakeDml()
         self.txns = FakeTransactions()
+        self.dml.commit_now = self.txns.commit
         self.schema: Any = FakeSchema()
         self.config: dict[str, Any] = {"net_msg_max": 768, "readahead": 16320, "iproto_greeting_version": None}
         self.errinj = ErrorInjections()

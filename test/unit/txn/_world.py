@@ -48,6 +48,9 @@ class FakeJournal:
     def completes_at_once(self, rows: int = 1) -> bool:
         return self.is_void or self.is_quick
 
+    def flush(self) -> bool:
+        return False
+
     def pass_rows(self, count: int) -> None:
         raise AssertionError("not a void journal")
 
