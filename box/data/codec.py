@@ -22,7 +22,7 @@ from itertools import chain
 from types import ModuleType
 from typing import Any, Final
 
-from msgpack import ExtType, Packer, Unpacker, UnpackException, packb, unpackb
+from msgpack import ExtType, Packer, Unpacker, UnpackException, unpackb
 
 from box.data.deep import MAX_NESTING, end_of_scalar, read_container, skip, too_deep
 from box.data.marks import ARRAY16, ARRAY32, EXT8, EXT32, FIXEXT1, FIXEXT16, FIXMAP, FIXSTR, FLOAT32, MAP32, UINT64
@@ -62,6 +62,14 @@ class FrozenMap(dict[Any, Any]):
 _pack: Callable[[Any], bytes] = Packer(autoreset=True).pack
 
 
+_spare_packers: Final[list[Packer]] = []
+"""At most one packer with a `default` hook, while it is not in use. It runs Python code, so threads cannot share it."""
+
+
+def _new_packer() -> Packer:
+    return Packer(default=_pack_default, unicode_errors="surrogateescape", autoreset=True)
+
+
 def pack(value: Any) -> bytes:
     """Return the MessagePack bytes of a value.
 
@@ -75,10 +83,13 @@ def pack(value: Any) -> bytes:
         pass
     except (OverflowError, ValueError) as error:
         return _pack_refused(value, error)
+    packer = _spare_packers.pop() if _spare_packers else _new_packer()
     try:
-        packed: bytes = packb(value, default=_pack_default, unicode_errors="surrogateescape")
+        packed: bytes = packer.pack(value)
     except (OverflowError, ValueError) as error:
         return _pack_refused(value, error)
+    if not _spare_packers:
+        _spare_packers.append(packer)
     return packed
 
 
@@ -148,7 +159,7 @@ def _extensions() -> ModuleType:
 
 
 def _pack_default(value: Any) -> Ext:
-    return Ext(*_extensions().encode(value))
+    return tuple.__new__(Ext, _extensions().encode(value))
 
 
 def decode_ext(code: int, data: bytes) -> Any:

@@ -20,6 +20,7 @@ from msgpack import packb, unpackb
 
 from box.data.deep import skip
 from box.data.error_body import ERROR_EXT, decode_error_stack, encode_error_stack
+from box.data.marks import FIXMAP
 from box.data.times import bodies
 from box.data.times.points import DATETIME_EXT, INTERVAL_EXT, Datetime, Interval, decode_interval, encode_interval
 from box.errors import BoxError, ErrorCode, client_error, unsupported
@@ -42,6 +43,8 @@ def encode(value: Any) -> tuple[int, bytes]:
         ClientError: PROC_RET, the type has no encoding.
         UnsupportedError: the value is out of range.
     """
+    if type(value) is UUID:
+        return UUID_EXT, value.bytes
     if isinstance(value, Decimal):
         return DECIMAL_EXT, encode_decimal(value)
     if isinstance(value, UUID):
@@ -78,7 +81,8 @@ def encode_decimal(value: Decimal) -> bytes:
     if len(digits) > MAX_DECIMAL_DIGITS or not value.is_finite():
         raise unsupported("MessagePack", f"decimal {value}")
     nibbles = digits + ("d" if text[0] == "-" else "c")
-    packed: bytes = packb(-exponent)
+    # Integers from 0 to 127 are their own MessagePack.
+    packed: bytes = bytes((-exponent,)) if 0 <= -exponent < FIXMAP else packb(-exponent)
     return packed + bytes.fromhex(nibbles if len(nibbles) % 2 == 0 else "0" + nibbles)
 
 
@@ -88,12 +92,14 @@ def decode_decimal(data: bytes) -> Decimal:
     Raises:
         ValueError: it is malformed, or has more than 38 digits or decimal places.
     """
-    try:
-        end = skip(data, 0)
-    except BoxError:
-        raise ValueError("decimal without a scale") from None
-    scale = unpackb(data[:end])
-    nibbles = data[end:].hex()
+    if data and data[0] < FIXMAP:
+        scale, nibbles = data[0], data[1:].hex()
+    else:
+        try:
+            end = skip(data, 0)
+        except BoxError:
+            raise ValueError("decimal without a scale") from None
+        scale, nibbles = unpackb(data[:end]), data[end:].hex()
     digits, sign = nibbles[:-1], _SIGNS.get(nibbles[-1:])
     if type(scale) is not int or not digits.isdecimal() or sign is None:
         raise ValueError("malformed decimal")

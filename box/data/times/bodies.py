@@ -16,9 +16,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
+from typing import Final
 
 from box.data.times import points, zones
-from box.data.times.points import EPOCH, MICROSECOND, Datetime, exact_utc
+from box.data.times.points import EPOCH, MICROSECOND, Datetime, encode_parts, exact_utc, utc_of_body
+
+SECONDS_A_DAY: Final = 86_400
 
 
 @lru_cache(1024)
@@ -42,6 +45,8 @@ def to_python(value: Datetime) -> datetime | Datetime:
     if moment is None or zone is None:
         return value
     local = moment.astimezone(zone)
+    if type(zone) is timezone:  # its offset is always the one that it was made with
+        return local
     return local if local.utcoffset() == timedelta(minutes=value.tzoffset) else value
 
 
@@ -67,9 +72,15 @@ def from_python(value: datetime) -> Datetime:
 
 def encode(value: datetime | Datetime) -> bytes:
     """Encode a point in time as the body of its extension. Raises ValueError."""
-    return points.encode_datetime(value if type(value) is Datetime else from_python(value))  # type: ignore[arg-type]
+    if type(value) is Datetime:
+        return points.encode_datetime(value)
+    assert isinstance(value, datetime)
+    if value.tzinfo is UTC:
+        since = value - EPOCH
+        return encode_parts(since.days * SECONDS_A_DAY + since.seconds, since.microseconds * 1000)
+    return points.encode_datetime(from_python(value))
 
 
 def decode(data: bytes) -> datetime | Datetime:
     """Decode the body of a point in time. Raises ValueError if it is malformed."""
-    return to_python(points.decode_datetime(data))
+    return utc_of_body(data) or to_python(points.decode_datetime(data))

@@ -17,7 +17,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from msgpack import Packer, unpackb
 
@@ -63,7 +63,6 @@ class Datetime:
     """
 
     __slots__ = ("epoch", "nsec", "tzindex", "tzoffset")
-    _PARTS: ClassVar = ("epoch", "nsec", "tzoffset", "tzindex")
     epoch: int
     nsec: int
     tzoffset: int
@@ -83,17 +82,19 @@ class Datetime:
             and 0 <= tzindex <= GREATEST_INDEX
         ):
             raise ValueError("datetime out of range")
-        set_part = object.__setattr__
-        for name, part in zip(self._PARTS, (epoch, nsec, tzoffset, tzindex), strict=True):
-            set_part(self, name, part)
+        _set_epoch(self, epoch)
+        _set_nsec(self, nsec)
+        _set_tzoffset(self, tzoffset)
+        _set_tzindex(self, tzindex)
 
     @classmethod
     def unchecked(cls, epoch: int, nsec: int, tzoffset: int, tzindex: int) -> Datetime:
         """Return a value without checking its parts: Lua's datetimes may have parts that are out of range."""
         value = object.__new__(cls)
-        set_part = object.__setattr__
-        for name, part in zip(cls._PARTS, (epoch, nsec, tzoffset, tzindex), strict=True):
-            set_part(value, name, part)
+        _set_epoch(value, epoch)
+        _set_nsec(value, nsec)
+        _set_tzoffset(value, tzoffset)
+        _set_tzindex(value, tzindex)
         return value
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -142,6 +143,12 @@ class Datetime:
 
     def __repr__(self) -> str:
         return f"Datetime({self.epoch}, {self.nsec}, {self.tzoffset}, {self.tzindex})"
+
+
+_set_epoch, _set_nsec, _set_tzoffset, _set_tzindex = (
+    vars(Datetime)[name].__set__ for name in ("epoch", "nsec", "tzoffset", "tzindex")
+)
+"""The setters of the slots, for new objects: `__setattr__` refuses every change."""
 
 
 def exact_utc(value: Datetime) -> datetime | None:
@@ -215,9 +222,29 @@ class Interval:
 
 def encode_datetime(value: Datetime) -> bytes:
     """Return the body of a datetime."""
-    if value.nsec or value.tzoffset or value.tzindex:
-        return _LONG.pack(value.epoch, value.nsec, value.tzoffset, value.tzindex)
-    return _SHORT.pack(value.epoch)
+    return encode_parts(value.epoch, value.nsec, value.tzoffset, value.tzindex)
+
+
+def encode_parts(epoch: int, nsec: int, tzoffset: int = 0, tzindex: int = 0) -> bytes:
+    """Return the body of a datetime with the parts of `Datetime`."""
+    if nsec or tzoffset or tzindex:
+        return _LONG.pack(epoch, nsec, tzoffset, tzindex)
+    return _SHORT.pack(epoch)
+
+
+def utc_of_body(data: bytes) -> datetime | None:
+    """Return the moment of a body in UTC; None if it has a time zone, or is none that Python's `datetime` can hold."""
+    epoch = nsec = zone = 0
+    if len(data) == _LONG.size:
+        epoch, nsec, tzoffset, tzindex = _LONG.unpack(data)
+        zone = tzoffset or tzindex
+    elif len(data) == _SHORT.size:
+        (epoch,) = _SHORT.unpack(data)
+    else:
+        return None
+    if zone or nsec % 1000 or not (0 <= nsec < 1_000_000_000 and _FIRST <= epoch < _LAST):
+        return None
+    return EPOCH + timedelta(0, epoch, nsec // 1000)
 
 
 def decode_datetime(data: bytes) -> Datetime:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import struct
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from uuid import UUID
 
@@ -204,3 +206,17 @@ def test_a_mark_in_a_value_is_no_harm() -> None:
     assert unpack_many([b"\x01\x02"]) is None
     assert unpack_many([b"\x01", b""]) is None
     assert unpack_many([]) == []
+
+
+def test_threads_pack_extensions_at_once() -> None:
+    """A packer that calls Python for an extension is never used by two threads."""
+    values = [[number, UUID(int=number), Decimal(number) / 8, {"nested": [Decimal(number)]}] for number in range(300)]
+    expected = [pack(value) for value in values]
+    switches = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda _: [pack(value) for value in values], range(8)))
+    finally:
+        sys.setswitchinterval(switches)
+    assert found == [expected] * 8

@@ -13,8 +13,8 @@ import pytest
 from box.data.codec import Ext, pack, unpack
 from box.data.keydef import KeyDef, PartDef
 from box.data.show import tuple_str
-from box.data.times import arithmetic, calendar, iso, scan, shown, zones
-from box.data.times.points import Datetime, Interval, decode_datetime, decode_interval
+from box.data.times import arithmetic, bodies, calendar, iso, scan, shown, zones
+from box.data.times.points import Datetime, Interval, decode_datetime, decode_interval, encode_datetime
 from box.data.types import FieldType
 from box.errors import BoxError
 
@@ -136,6 +136,16 @@ def test_other_datetimes_are_ours(value: Datetime) -> None:
     assert type(found) is Datetime
     assert repr(found) == repr(value)
     assert repr(pickle.loads(pickle.dumps(value))) == repr(value)
+
+
+@pytest.mark.parametrize("nsec", [0, 1, 1000, 999_999_000, 1_000_000_000, 1_999_999_000])
+@pytest.mark.parametrize("epoch", [0, -1, 1709210000, -62135510400, -62135510401, 253402214399, 253402214400])
+def test_moments_in_utc_are_decoded_as_all_others(epoch: int, nsec: int) -> None:
+    value = Datetime(epoch, nsec)
+    expected, found = bodies.to_python(value), bodies.decode(encode_datetime(value))
+    assert type(found) is type(expected)
+    assert str(found) == str(expected)
+    assert bodies.encode(found) == encode_datetime(value)
 
 
 def test_bodies_are_those_of_tarantool() -> None:
