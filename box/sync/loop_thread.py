@@ -120,16 +120,21 @@ class LoopThread:
         if me == self._main_id and not self._is_guarded:
             self._is_guarded = True
             guard.add(turn)
-        if turn.lock.locked():
-            if me == self._loop_id:
-                raise RuntimeError(_OWN_THREAD)
-            if turn.owner == me:
-                raise RuntimeError(_NESTED)
-            with turn.gate, turn.lock:
-                result = self._run_now(function, args, me, who or me)
-        else:
-            with turn.lock:
-                result = self._run_now(function, args, me, who or me)
+        callers = turn.callers
+        if me in callers:
+            raise RuntimeError(_NESTED)
+        callers[me] = None
+        try:
+            if turn.lock.locked():
+                if me == self._loop_id:
+                    raise RuntimeError(_OWN_THREAD)
+                with turn.gate, turn.lock:
+                    result = self._run_now(function, args, me, who or me)
+            else:
+                with turn.lock:
+                    result = self._run_now(function, args, me, who or me)
+        finally:
+            del callers[me]
         if turn.is_interrupted:
             turn.check_interruption()
         return result
@@ -206,7 +211,7 @@ class LoopThread:
         me = get_ident()
         if me == self._loop_id:
             raise RuntimeError(_OWN_THREAD)
-        if self.turn.owner == me and self.turn.lock.locked():
+        if me in self.turn.callers:
             raise RuntimeError(_NESTED)
 
     def stop(self, last: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:

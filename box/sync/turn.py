@@ -28,12 +28,16 @@ class Turn:
     turn back before a waiting thread has had one.
     """
 
-    __slots__ = ("gate", "is_interrupted", "lock", "lone", "owner", "share")
+    __slots__ = ("callers", "gate", "is_interrupted", "lock", "lone", "owner", "share")
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.gate = threading.Lock()
         self.owner = 0
+        self.callers: dict[int, None] = {}
+        """The ids of the threads that are inside a call, from before they wait for the turn until they have released
+        both locks. A signal handler of such a thread must not wait for the turn: it might wait for its own thread.
+        """
         self.is_interrupted = False
         """True if Ctrl-C came in the middle of a request; KeyboardInterrupt is raised after the request."""
         self.lone: object = None

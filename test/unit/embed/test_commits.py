@@ -77,6 +77,32 @@ def test_what_several_tasks_write_in_a_turn_is_one_write(tmp_path: Path) -> None
     run(tmp_path, test)
 
 
+def test_tasks_with_versions_write_each_change_and_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change that is in the log needs no version; its task waits for the end of the turn all the same."""
+
+    async def test(node: Node, space: Any, writes: list[int]) -> None:
+        order: list[str] = []
+
+        def refuse(*arguments: Any) -> Any:
+            raise AssertionError("this change needs no versions")
+
+        monkeypatch.setattr(node._embedding.core.dml._general, "run", refuse)
+
+        async def write(name: str, first: int) -> None:
+            for number in range(first, first + 3):
+                await space.replace([number, number])
+                order.append(name)
+
+        await asyncio.gather(write("a", 10), write("b", 20))
+        assert "".join(order) == "ababab"
+        assert writes == [1] * 6
+        with pytest.raises(BoxError, match="Duplicate key exists"):
+            await asyncio.gather(space.insert([30, 30]), space.insert([10, 10]))
+        assert await space.len() == 7
+
+    run(tmp_path, test, memtx_use_mvcc_engine=True)
+
+
 def test_a_transaction_is_written_at_once(tmp_path: Path) -> None:
     async def test(node: Node, space: Any, writes: list[int]) -> None:
         async with node.transaction():

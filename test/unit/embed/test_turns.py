@@ -125,6 +125,62 @@ def test_a_call_in_a_signal_handler_is_an_error_inside_another_one(tmp_path: Pat
     assert lines == ["True True"]
 
 
+def test_a_signal_at_any_step_of_a_call_is_refused(tmp_path: Path) -> None:
+    """A call in a signal handler raises from the first to the last step of the call that it interrupts."""
+    lines = run(
+        tmp_path,
+        """
+        class Lock:
+            "A lock that lets a signal come just before and just after each of its steps."
+            def __init__(self, lock):
+                self.acquire, self.release, self.locked = lock.acquire, lock.release, lock.locked
+            def __enter__(self):
+                interrupt()
+                self.acquire()
+                interrupt()
+            def __exit__(self, *error):
+                interrupt()
+                self.release()
+                interrupt()
+
+        def interrupt():
+            if threading.current_thread() is threading.main_thread():
+                signal.raise_signal(signal.SIGUSR1)
+
+        with Node(sys.argv[1]) as node:
+            space = space_of(node)
+            told = []
+            def handle(number, frame):
+                for call in (lambda: space.replace([0]), lambda: node.eval("")):
+                    try:
+                        call()
+                    except RuntimeError as error:
+                        told.append(str(error))
+            signal.signal(signal.SIGUSR1, handle)
+            turn = node._contexts.thread.turn
+            turn.lock, turn.gate = Lock(turn.lock), Lock(turn.gate)
+            space.replace([1])
+            print(len(told))
+            told.clear()
+            started = threading.Event()
+            def busy():
+                started.set()
+                time.sleep(0.2)
+            node.function(busy)
+            other = threading.Thread(target=node.call, args=("busy",))
+            other.start()
+            started.wait()
+            space.replace([2])
+            other.join()
+            print(len(told), set(told))
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+            print(space.select())
+        """,
+    )
+    refusal = "a blocking call inside another one of this thread, as in a signal handler, would wait for itself"
+    assert lines == ["8", f"16 {{{refusal!r}}}", "[(1,), (2,)]"]
+
+
 @pytest.mark.parametrize("where", ["", "sys.argv[1]"])
 def test_ctrl_c_waits_for_the_end_of_a_change(tmp_path: Path, where: str) -> None:
     """Ctrl-C during a change is raised after it, and the node goes on."""
