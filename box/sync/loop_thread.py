@@ -13,11 +13,11 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from threading import get_ident
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar, cast
 
+from box.eager import first_step
 from box.errors import BoxError, ErrorCode, fiber_is_cancelled
 from box.sync.turn import Turn, TurnLoop, guard
 from box.txn.pending import Pending
@@ -188,17 +188,8 @@ class LoopThread:
         with self._lock:
             if not self._is_open:
                 raise self._refusal()
-            future: Future[T] = asyncio.run_coroutine_threadsafe(work(), self.loop)
-        return self._outcome(future)
-
-    def _outcome(self, future: Future[T]) -> T:
-        try:
-            return future.result()
-        except CancelledError:
-            raise fiber_is_cancelled() from None
-        except BaseException:
-            future.cancel()
-            raise
+            call = LoopCall(work, self.loop)
+        return call.wait()
 
     def check_call(self) -> None:
         """Refuse a call that would wait for itself.
@@ -219,7 +210,7 @@ class LoopThread:
         self._is_ending = True
         try:
             if last is not None and self._thread.is_alive():
-                self._outcome(asyncio.run_coroutine_threadsafe(last(), self.loop))
+                LoopCall(last, self.loop).wait()
         finally:
             with self._lock:
                 self._is_open = False
@@ -227,6 +218,75 @@ class LoopThread:
                     self.loop.call_soon_threadsafe(self._end)
             self._thread.join()
             guard.remove(self.turn)
+
+
+class LoopCall(Generic[T]):
+    """A coroutine that the loop runs for another thread. It begins with the loop's next turn, without a task until it
+    waits. A lock tells the thread of its end: a `concurrent.futures.Future` takes several times as long.
+    """
+
+    __slots__ = ("_done", "_error", "_is_given_up", "_loop", "_result", "_task", "_work")
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, T]], loop: asyncio.AbstractEventLoop) -> None:
+        self._work = work
+        self._loop = loop
+        self._done = threading.Lock()
+        self._done.acquire()
+        self._error: BaseException | None = None
+        self._is_given_up = False
+        self._result: T
+        self._task: asyncio.Task[T] | None = None
+        loop.call_soon_threadsafe(self._start)
+
+    def _start(self) -> None:
+        if self._is_given_up:
+            return
+        try:
+            task, result = first_step(self._loop, self._work())
+        except BaseException as error:
+            self._error = fiber_is_cancelled() if isinstance(error, asyncio.CancelledError) else error
+            self._done.release()
+            return
+        if task is None:
+            self._result = cast("T", result)
+            self._done.release()
+        else:
+            self._task = task
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            self._error = fiber_is_cancelled()
+        elif (error := task.exception()) is not None:
+            self._error = error
+        else:
+            self._result = task.result()
+        self._done.release()
+
+    def wait(self) -> T:
+        """Wait for the end and return the result. An exception that interrupts the wait cancels the coroutine.
+
+        Raises:
+            FiberIsCancelled: the loop ends first.
+            BaseException: the coroutine raised it.
+        """
+        try:
+            self._done.acquire()
+        except BaseException:
+            self._is_given_up = True
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._cancel)
+            raise
+        if self._error is not None:
+            try:
+                raise self._error
+            finally:
+                self._error = None  # the traceback refers to this object
+        return self._result
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
 
 
 def lock_until(pending: Pending) -> threading.Lock:
