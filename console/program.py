@@ -23,6 +23,7 @@ from console.forked_children import ForkedChildren
 from console.leave import leave
 from console.process_signals import ProcessSignals
 from console.systemd import Service
+from lua.standard_output import OUTPUT
 
 # The main fiber: sets the global `arg`, runs the parts of the command line in their order, then the script and the
 # session. Returns how many other fibers there are. Python supplies what depends on the process.
@@ -125,7 +126,9 @@ class Program:
     async def run(self) -> int:
         """Run the command and return its exit code."""
         interpreter.tune()
-        self._instance = LuaInstance(os.getcwd(), on_exit=self._end)
+        self._instance = LuaInstance(os.getcwd(), on_exit=self._end, uses_stdout=self._buffers_output)
+        if self._buffers_output:
+            OUTPUT.flush_stream = self._instance.runtime.flush
         try:
             self._instance.node.errinj.apply_environment(os.environ)
         except BoxError as error:
@@ -142,6 +145,7 @@ class Program:
         await asyncio.wait((script, self._stop), return_when=asyncio.FIRST_COMPLETED)
         code = await self._finish(script)
         await self._instance.stop()
+        OUTPUT.flush_stream = None
         return code
 
     def _own_process(self) -> None:
@@ -257,9 +261,18 @@ class Program:
         return sys.stdin.isatty() if injected < 0 else bool(injected)
 
     @property
+    def _buffers_output(self) -> bool:
+        """True if what the program prints goes into the C library's stream, which buffers. A session shows each line at
+        once, above its prompt, and so does a terminal.
+        """
+        options = self._options
+        is_session = options.interactive or (not options.names_source and sys.stdin.isatty())
+        return not (is_session or sys.stdout.isatty())
+
+    @property
     def _is_terminal_session(self) -> bool:
         options = self._options
-        return options.script is None and not options.has_expression and self._has_terminal
+        return not options.names_source and self._has_terminal
 
     def _begins_session(self) -> bool:
         """Return whether a session follows the script. Without a terminal, also print Tarantool's greeting."""
