@@ -158,6 +158,7 @@ class Program:
         node.paths.are_of_process = True
         node.process.detach = self._go_into_background
         self._instance.runtime.bind("title_show", self._show_title)
+        self._instance.runtime.bind("exit_at_once", self._leave_at_once)
 
     def _end_failed_start(self, error: BoxError) -> None:
         """End the process, as Tarantool does; only a person at a terminal may try again."""
@@ -207,6 +208,15 @@ class Program:
         self._instance.node.log.close()
         streams.INHERITED.restore()
         os._exit(streams.finish(code))
+
+    def _leave_at_once(self, code: float) -> NoReturn:
+        """End the process while Lua is inside a C function, where no fiber can wait. `on_shutdown` triggers run until
+        they wait.
+        """
+        runtime = self._instance.runtime
+        with suppress(BoxError, KeyError):  # there is no such handle while `box` is not loaded
+            runtime.start(runtime.handle_of("box.shut_down"), 0)
+        self._die(int(code) & 0xFF)
 
     # -- the script --------------------------------------------------------------------------------------
 

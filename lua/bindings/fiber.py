@@ -66,6 +66,7 @@ class FiberBinding:
             "print_failed": lambda number: OUTPUT.failed(int(number)),
             "prints_to_stream": lambda: self._uses_stdout,
             "exit": self._exit,
+            "exit_at_once": lambda code: None,
             "log": self._log,
             "log_error": self._log_error,
             "getcwd": self._current_directory,

@@ -5,7 +5,7 @@ local output = require('internal.standard_output')
 local python = require('internal.python')
 local scheduler = require('internal.scheduler')
 
-local type, select, tostring, tonumber, error = type, select, tostring, tonumber, error
+local type, select, tostring, tonumber, error, pcall = type, select, tostring, tonumber, error, pcall
 local raw_pairs, raw_ipairs = pairs, ipairs
 local byte, concat, write = string.byte, table.concat, output.write
 
@@ -56,9 +56,14 @@ end
 -- 0.
 function os.exit(code)
     local is_code = type(code) == 'number' and code > -2 ^ 31 and code < 2 ^ 31
-    python.exit(is_code and code or 0)
+    local number = is_code and code or 0
+    python.exit(number)
     while scheduler.current_fiber() do
-        scheduler.park()
+        local has_waited, problem = pcall(scheduler.park)
+        if not has_waited then
+            python.exit_at_once(number)    -- inside a C function such as table.sort() nothing can wait
+            error(problem, 0)
+        end
     end
 end
 

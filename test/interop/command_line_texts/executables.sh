@@ -77,7 +77,8 @@ $T -e "require('fiber').new(function() print(1) os.exit(6) end) print(2)"
 echo $?
 
 # == exit in a trigger
-$T -e "box.ctl.on_shutdown(function() print('a') os.exit(5) print('b') end) os.exit(3)"
+echo "box.ctl.on_shutdown(function() print('a') os.exit(5) print('b') end) os.exit(3)" > run
+$T run
 echo $?
 $T -e "box.ctl.on_shutdown(function() print('a') error('x') end) box.ctl.on_shutdown(function() print('b') end) os.exit(3)"
 echo $?
