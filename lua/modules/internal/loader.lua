@@ -190,23 +190,23 @@ end
 
 local OURS = getinfo(1, 'S').source
 
--- Raises an error at the caller of require(). A module that has called it by a tail call left no frame: the error has no
--- place, as in Tarantool.
-local function refuse(problem)
-    error(problem, getinfo(3, 'S').source == OURS and 0 or 3)
+-- Returns the level for an error at the caller of require(). A module that has called it by a tail call left no frame: the
+-- error has no place then, as in Tarantool.
+local function level_of(caller)
+    return caller and caller.source == OURS and 0 or 2
 end
 
 function _G.require(...)
     local name = check_name(select('#', ...), (...))
     local value = rawget(loaded, name)
     if value == LOADING then
-        refuse("loop or previous error loading module '" .. name .. "'")
+        error("loop or previous error loading module '" .. name .. "'", level_of(getinfo(2, 'S')))
     elseif value then
         return value
     end
     local body, missing = find_loader(name)
     if body == nil then
-        refuse(missing)
+        error(missing, level_of(getinfo(2, 'S')))
     end
     -- No local is called here: traces would show its name.
     local result = begun(name, body)(name)

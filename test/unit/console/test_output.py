@@ -133,6 +133,10 @@ def test_standard_output_is_the_stream_of_the_c_library(tmp_path: Path) -> None:
         ("print(1) os.exit(3)", "1\n3\n"),
         ("print(1) error('x', 0)", "LuajitError: x\nfatal error, exiting the event loop\n1\n1\n"),
         ("box.ctl.on_shutdown(function() print(2) end) print(1) os.exit(4)", "1\n2\n4\n"),
+        (
+            "box.ctl.on_shutdown(function() print(2) end) print(1) table.sort({3, 1, 2}, function() os.exit(9) end)",
+            "1\n2\n9\n",
+        ),
         ("print(1) io.flush() io.stderr:write('2\\n')", "1\n2\n0\n"),
         ("io.stdout:setvbuf('no') print(1) io.stderr:write('2\\n')", "1\n2\n0\n"),
         ("print(1) io.popen('echo 2; cat >&2', 'w'):close()", "1\n2\n0\n"),

@@ -558,7 +558,7 @@ def test_a_server_that_closes_after_its_reply(lua: Lua) -> None:
     """Who gets the last reply finds the connection closed, its triggers run, and other requests failed."""
     assert lua(
         """
-        local socket, fiber, net_box, msgpack = require('socket'), require('fiber'), require('net.box'), require('msgpack')
+        local socket, net_box, msgpack = require('socket'), require('net.box'), require('msgpack')
         local greeting = ('%-63s\\n%-63s\\n'):format('Tarantool 1.10.0 (Binary) 00000000-0000-0000-0000-000000000000',
             require('digest').base64_encode(('s'):rep(32)))
         local function reply(sync, data)
