@@ -8,7 +8,6 @@ error lead to the log.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 import signal
 import warnings
@@ -28,7 +27,6 @@ def go_into_background(loop: asyncio.AbstractEventLoop, output: int | None) -> N
         OSError: there can be no more processes.
     """
     streams.finish(0)
-    ctypes.CDLL(None).fflush(None)  # what Lua has written, which both processes would write
     wake_up = signal.set_wakeup_fd(-1)
     if _fork() != 0:
         os._exit(0)

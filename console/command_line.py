@@ -27,8 +27,9 @@ class Options(NamedTuple):
     show: str | None = None
 
     @property
-    def has_expression(self) -> bool:
-        return any(kind == "e" for kind, _ in self.prelude)
+    def names_source(self) -> bool:
+        """True if there is a script or an expression to run."""
+        return self.script is not None or any(kind == "e" for kind, _ in self.prelude)
 
 
 def command_name() -> str:

@@ -23,6 +23,7 @@ from console.forked_children import ForkedChildren
 from console.leave import leave
 from console.process_signals import ProcessSignals
 from console.systemd import Service
+from lua.standard_output import OUTPUT
 
 # The main fiber: sets the global `arg`, runs the parts of the command line in their order, then the script and the
 # session. Returns how many other fibers there are. Python supplies what depends on the process.
@@ -125,7 +126,9 @@ class Program:
     async def run(self) -> int:
         """Run the command and return its exit code."""
         interpreter.tune()
-        self._instance = LuaInstance(os.getcwd(), on_exit=self._end)
+        self._instance = LuaInstance(os.getcwd(), on_exit=self._end, uses_stdout=self._buffers_output)
+        if self._buffers_output:
+            OUTPUT.flush_stream = self._instance.runtime.flush
         try:
             self._instance.node.errinj.apply_environment(os.environ)
         except BoxError as error:
@@ -142,6 +145,7 @@ class Program:
         await asyncio.wait((script, self._stop), return_when=asyncio.FIRST_COMPLETED)
         code = await self._finish(script)
         await self._instance.stop()
+        OUTPUT.flush_stream = None
         return code
 
     def _own_process(self) -> None:
@@ -154,6 +158,7 @@ class Program:
         node.paths.are_of_process = True
         node.process.detach = self._go_into_background
         self._instance.runtime.bind("title_show", self._show_title)
+        self._instance.runtime.bind("exit_at_once", self._leave_at_once)
 
     def _end_failed_start(self, error: BoxError) -> None:
         """End the process, as Tarantool does; only a person at a terminal may try again."""
@@ -203,6 +208,15 @@ class Program:
         self._instance.node.log.close()
         streams.INHERITED.restore()
         os._exit(streams.finish(code))
+
+    def _leave_at_once(self, code: float) -> NoReturn:
+        """End the process while Lua is inside a C function, where no fiber can wait. `on_shutdown` triggers run until
+        they wait.
+        """
+        runtime = self._instance.runtime
+        with suppress(BoxError, KeyError):  # there is no such handle while `box` is not loaded
+            runtime.start(runtime.handle_of("box.shut_down"), 0)
+        self._die(int(code) & 0xFF)
 
     # -- the script --------------------------------------------------------------------------------------
 
@@ -257,9 +271,18 @@ class Program:
         return sys.stdin.isatty() if injected < 0 else bool(injected)
 
     @property
+    def _buffers_output(self) -> bool:
+        """True if what the program prints goes into the C library's stream, which buffers. A session shows each line at
+        once, above its prompt, and so does a terminal.
+        """
+        options = self._options
+        is_session = options.interactive or (not options.names_source and sys.stdin.isatty())
+        return not (is_session or sys.stdout.isatty())
+
+    @property
     def _is_terminal_session(self) -> bool:
         options = self._options
-        return options.script is None and not options.has_expression and self._has_terminal
+        return not options.names_source and self._has_terminal
 
     def _begins_session(self) -> bool:
         """Return whether a session follows the script. Without a terminal, also print Tarantool's greeting."""

@@ -12,7 +12,6 @@ raise.
 from __future__ import annotations
 
 import asyncio
-import errno
 import importlib
 import os
 import sys
@@ -29,13 +28,12 @@ from lua.bindings.fiber import FiberBinding
 from lua.boundary import NoAccess, decode_error, encode_error, error_from_exception
 from lua.fiber import RUNNING_FIBER, WOKEN_MAX, Scheduler, Value, Waits
 from lua.machine import Machine
+from lua.module_files import module_text, read_module
+from lua.standard_output import OUTPUT
 from lua.turn_clock import CLOCKS
 
 __all__ = ["Runtime", "decode_error", "encode_error", "error_from_exception"]
 
-_MODULES = os.path.join(os.path.dirname(__file__), "modules")
-_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
-"""Errors that say that a file is not there. After others, such as EMFILE, it may well be."""
 _FLAVOURS = ("luajit20", "luajit21")
 _NO_ARGS = bytes((FIXARRAY,))
 REQUEST_FIBER: Final = "main"
@@ -75,7 +73,8 @@ class Runtime:
     `new_context()` makes the Context of a fiber on first use; `end_context(ctx)` is called when such a fiber has ended.
     `log_problem` receives uncaught errors; `log(level, text, where)` other messages, with the levels 'crit', 'error',
     'warn', 'info' and 'debug'; `where` is the `file:line` of an error or empty.
-    `write(bytes)` receives the output of `print`, `on_exit(code)` the code of `os.exit`.
+    `write(bytes)` receives the output of `print`, `on_exit(code)` the code of `os.exit`. With `uses_stdout` `print`
+    writes to the C library's stream for standard output instead, which buffers; see `flush`.
     """
 
     def __init__(
@@ -88,6 +87,7 @@ class Runtime:
         log: LogSpeaker | None = None,
         log_problem: Callable[[BoxError], None] | None = None,
         write: Callable[[bytes], None] | None = None,
+        uses_stdout: bool = False,
         on_exit: Callable[[int], None] | None = None,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.perf_counter,
@@ -132,7 +132,14 @@ class Runtime:
         self.closed = False
         self._open()
         binding = FiberBinding(
-            self, write=write, on_exit=on_exit, clock=clock, monotonic=monotonic, getcwd=getcwd, version=version
+            self,
+            write=write,
+            uses_stdout=uses_stdout,
+            on_exit=on_exit,
+            clock=clock,
+            monotonic=monotonic,
+            getcwd=getcwd,
+            version=version,
         )
         binding.install()
         self._boot()
@@ -150,8 +157,8 @@ class Runtime:
         )
         memories: tuple[array[Any], ...] = (self._cells_memory, self._woken_memory, self._turn_times_memory)
         self._bind, self._start_lua = self._state.execute(
-            _module_text("internal.boot"),
-            _read_module,
+            module_text("internal.boot"),
+            read_module,
             self._bind_missing,
             *(float(memory.buffer_info()[0]) for memory in memories),
             name="@builtin/internal/boot.lua",
@@ -171,6 +178,7 @@ class Runtime:
             self._start_wave,
             self._finalize_all,
             is_alone,
+            self._flush,
         ) = self._start_lua()
         self.waits.attach(cast(Scheduler, _Dispatchers(run, deliver, deliver_error, fire, is_alone)))
 
@@ -498,11 +506,18 @@ class Runtime:
 
     # ---- end ----
 
+    def flush(self) -> int:
+        """Write what Lua and C functions have left in the C library's streams. Returns the errno of standard output, or
+        0.
+        """
+        return 0 if self.closed else cast(int, self._flush())
+
     async def close(self) -> None:
         """Give up every fiber, wait and timer, cancel running calls and free the Lua state."""
         if self.closed:
             return
         self._finalize_all()  # first, while what the finalizers call is still there
+        OUTPUT.failed(self.flush())
         self.closed = True
         tasks = self.waits.close()
         futures = list(self._activations.values())
@@ -537,7 +552,7 @@ class Runtime:
 
     def _free(self) -> None:
         self._start = self._start_wave = self._bind = self._keep_context = _refuse
-        del self._start_lua, self._cancel_fiber, self._is_in_python, self._release, self._finalize_all
+        del self._start_lua, self._cancel_fiber, self._is_in_python, self._release, self._finalize_all, self._flush
         del self._state
 
 
@@ -556,36 +571,6 @@ class _Dispatchers:
         self.deliver = deliver
         self.deliver_error = deliver_error
         self.fire = fire
-
-
-def _module_path(name: str) -> str:
-    """Return the file of a built-in module.
-
-    An absolute path, or one that leaves the directory, is not a module's name and has no file.
-    """
-    parts = name.split(".")
-    is_name = all(part.replace("_", "").replace("-", "").isalnum() for part in parts)
-    return os.path.join(_MODULES, *parts) + ".lua" if is_name else ""
-
-
-def _module_text(name: str) -> bytes:
-    """Return the source of a built-in module.
-
-    Raises:
-        OSError: there is no such module, or its file cannot be read.
-    """
-    with open(_module_path(name), "rb", buffering=0) as file:
-        return file.readall()
-
-
-def _read_module(name: bytes) -> bytes | tuple[None, bytes] | None:
-    """Return the source of a built-in module for Lua, None if there is no such module, or None and the reason why its
-    file cannot be read.
-    """
-    try:
-        return _module_text(os.fsdecode(name))
-    except OSError as error:
-        return None if error.errno in _ABSENT else (None, os.fsencode(str(error)))
 
 
 def _no_attributes(_object: Any, name: Any, _setting: bool) -> Any:

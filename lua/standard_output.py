@@ -1,5 +1,8 @@
 """Standard output of the process: everything written arrives, whatever the descriptor is.
 
+A program that has the process to itself prints into the C library's stream for standard output, which buffers (see
+`lua/modules/internal/standard_output.lua`). Then each write here flushes that stream first.
+
 A descriptor that does not block is waited for (another program that shares the terminal may have set that), and a short
 write is continued. A reader that has gone is not an error, as for Tarantool's `print`; any other failure is reported
 once.
@@ -43,6 +46,8 @@ class StandardOutput:
         """The first error other than the end of the reader."""
         self.on_failure: Callable[[OSError], None] = _ignore
         self.ahead: Ahead | None = None
+        self.flush_stream: Callable[[], int] | None = None
+        """Writes what the C library's stream holds, and returns 0 or an errno. None if nothing prints into it."""
         self._lock = threading.Lock()
 
     def write(self, data: bytes) -> None:
@@ -52,6 +57,7 @@ class StandardOutput:
         stream = sys.stdout
         if stream is None:
             return
+        self._flush_stream()
         try:
             descriptor = _descriptor(stream)
             if descriptor is None:
@@ -82,6 +88,7 @@ class StandardOutput:
 
         Data that can no longer be written is dropped, so that the interpreter does not report it at its end.
         """
+        self._flush_stream()
         if sys.stdout is None:
             return
         try:
@@ -105,6 +112,15 @@ class StandardOutput:
                 _flush(stream, descriptor)
             finally:
                 self._lock.release()
+
+    def _flush_stream(self) -> None:
+        if self.flush_stream is not None:
+            self.failed(self.flush_stream())
+
+    def failed(self, number: int) -> None:
+        """Note that the C library's stream could not be written, with this errno; 0 is no failure."""
+        if number:
+            self._fail(OSError(number, os.strerror(number)))
 
     def _fail(self, error: OSError) -> None:
         if self.failure is None and error.errno not in _GONE:

@@ -39,7 +39,8 @@ class LuaInstance:
     """A node and its Lua runtime. It stays unconfigured until Lua or Python calls `box.cfg`.
 
     `directory` holds the node's files; None means a node in memory. `write` receives what Lua prints, `on_exit` the
-    code of `os.exit()`. `machine` gives Lua modules their files, sockets and clocks.
+    code of `os.exit()`. `uses_stdout` is for a process that belongs to the instance: `print` writes to the C library's
+    stream for standard output. `machine` gives Lua modules their files, sockets and clocks.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class LuaInstance:
         loop: asyncio.AbstractEventLoop | None = None,
         flavour: str | None = None,
         write: Callable[[bytes], None] | None = None,
+        uses_stdout: bool = False,
         on_exit: Callable[[int], None] | None = None,
         node: Instance | None = None,
         machine: Machine | None = None,
@@ -63,6 +65,7 @@ class LuaInstance:
             log=self._log,
             log_problem=self.node.log.problem,
             write=write,
+            uses_stdout=uses_stdout,
             on_exit=on_exit,
             clock=self.node.clock,
             monotonic=self.node.monotonic,

@@ -49,7 +49,7 @@ class Sink(ABC):
 
     def stamp(self, now: datetime, level: Level) -> str:
         """Return the beginning of a line in the plain format."""
-        return f"{now:%Y-%m-%d %H:%M:%S}.{now.microsecond // 1000:03d} [{os.getpid()}]"
+        return f"{now.isoformat(' ', 'milliseconds')} [{os.getpid()}]"
 
     @abstractmethod
     def send(self, *lines: bytes) -> int:

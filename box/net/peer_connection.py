@@ -26,7 +26,7 @@ from box.errors import BoxError, ErrorCode, client_error, timed_out
 from box.net.framing import RowBuffer, SnapshotItem, StreamItem, TakeRun, take_changes, take_tuples
 from box.net.reader_wait import ReaderWait
 from box.net.replies import PendingReplies, PushHandler
-from box.net.sockets import address_text, send_now, socket_name
+from box.net.sockets import address_text, has_ended, send_now, socket_name
 from box.net.uri import socket_error
 from box.wire.auth import encode_auth
 from box.wire.constants import GREETING_SIZE, RequestType
@@ -193,6 +193,15 @@ class PeerConnection(asyncio.Protocol):
                 self._unread += len(data)
                 self._hold_if_full()
                 self._reader.wake()
+            if not self._keeps_rows:
+                self._look_for_end()
+
+    def _look_for_end(self) -> None:
+        """End the connection in the turn of its last reply if the other side has closed it, as in Tarantool: who gets
+        the reply finds the connection closed. The loop tells it a turn later.
+        """
+        if self._error is None and has_ended(self._info("socket")):
+            self.close(socket_error(EOF_TEXT, self._socket_name, errno.EPIPE))
 
     def _take_rows(self) -> None:
         """Decode received rows: all replies if requests wait, otherwise as many rows as one turn handles."""

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
 import os
+import select
 import socket
 import stat
+import termios
+from array import array
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
@@ -243,6 +247,20 @@ class SocketNetwork:
         except OSError:
             found = await self._loop.getaddrinfo(host, service, type=socket.SOCK_STREAM, flags=flags)
         return [(family, address) for family, _, _, _, address in found]
+
+
+def has_ended(sock: Any) -> bool:
+    """Return whether the other side has closed the socket of a transport and all that it sent has been read."""
+    if getattr(sock, "family", None) is None:
+        return False  # it is not a socket of the operating system
+    poll = select.poll()
+    poll.register(sock.fileno(), select.POLLRDHUP)
+    found = poll.poll(0)
+    if not found or found[0][1] & select.POLLERR:  # the loop finds out the reason of an error
+        return False
+    unread = array("i", [0])
+    fcntl.ioctl(sock.fileno(), termios.FIONREAD, unread)
+    return unread[0] == 0
 
 
 def send_now(sock: Any, data: bytes) -> int:

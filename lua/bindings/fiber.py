@@ -33,6 +33,7 @@ class FiberBinding:
         runtime: Runtime,
         *,
         write: Callable[[bytes], None] | None,
+        uses_stdout: bool,
         on_exit: Callable[[int], None] | None,
         clock: Callable[[], float],
         monotonic: Callable[[], float],
@@ -41,6 +42,7 @@ class FiberBinding:
     ) -> None:
         self._runtime = runtime
         self._write = write or OUTPUT.write
+        self._uses_stdout = uses_stdout
         self._on_exit = on_exit or _exit_process
         self._turn_clock = TurnClock(runtime.loop, runtime.turn_times, runtime.cells, clock, monotonic)
         self._monotonic = monotonic
@@ -61,7 +63,10 @@ class FiberBinding:
             "monotonic_time": self._monotonic,
             "read_clocks": self._turn_clock.read,
             "print": self._write,
+            "print_failed": lambda number: OUTPUT.failed(int(number)),
+            "prints_to_stream": lambda: self._uses_stdout,
             "exit": self._exit,
+            "exit_at_once": lambda code: None,
             "log": self._log,
             "log_error": self._log_error,
             "getcwd": self._current_directory,

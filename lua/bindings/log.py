@@ -26,9 +26,13 @@ class LogBinding(Binding):
         return self.node.log.level
 
     @exported("log_say")
-    def say(self, level: float, place: bytes, message: bytes, fields: bytes | None = None) -> None:
-        """Write one message. `place` is `file:line` or empty; `fields` are members of a record in JSON."""
-        self._write(Level(int(level)), place, message, fields, None)
+    def say(
+        self, level: float, place: bytes, message: bytes, fields: bytes | None = None, fiber: bytes | None = None
+    ) -> None:
+        """Write one message. `place` is `file:line` or empty; `fields` are members of a record in JSON; `fiber` is the
+        `id/name` of the running fiber, which is looked up without it.
+        """
+        self._write(Level(int(level)), place, message, fields, None, fiber)
 
     @exported("log_say_for_module")
     def say_for_module(
@@ -37,10 +41,19 @@ class LogBinding(Binding):
         """Write one message with the name of a module, whatever the level of the log."""
         self._write(Level(int(level)), place, message, fields, text(module))
 
-    def _write(self, level: Level, place: bytes, message: bytes, fields: bytes | None, module: str | None) -> None:
+    def _write(
+        self,
+        level: Level,
+        place: bytes,
+        message: bytes,
+        fields: bytes | None,
+        module: str | None,
+        fiber: bytes | None = None,
+    ) -> None:
         members = None if fields is None else text(fields)
+        running = None if fiber is None else text(fiber)
         where = self._shown_place(level, place)
-        self.node.log.write(LogMessage(level, text(message), where, module=module, fields=members))
+        self.node.log.write(LogMessage(level, text(message), where, fiber=running, module=module, fields=members))
 
     def _shown_place(self, level: Level, place: bytes) -> str:
         """Return the place as a line of the log shows it: without folders, which JSON has, and not at every level."""

@@ -26,10 +26,13 @@ class Poll:
         self._sockets = runtime.machine.sockets
         self._waiters: dict[int, list[_PollWaiter]] = {}
 
-    def wait(self, fd: int, mask: int, timeout: float | None) -> int:
-        """Return the ready part of `mask`, or a token that wakes with it; 0 after `timeout` seconds."""
+    def wait(self, fd: int, mask: int, timeout: float | None, *, asks_loop: bool = False) -> int:
+        """Return the ready part of `mask`, or a token that wakes with it; 0 after `timeout` seconds.
+
+        With `asks_loop` a fiber with a time limit waits for the loop even if the descriptor is ready.
+        """
         found = self._sockets.ready(fd, mask)
-        if found or (timeout is not None and timeout <= 0):
+        if (found and not asks_loop) or (timeout is not None and timeout <= 0):
             return found
         waiter = _PollWaiter(0, mask)
         waiter.token = self._runtime.new_token(lambda: self._cancel(fd, waiter))

@@ -372,9 +372,11 @@ class SocketBinding(Binding):
     def wait(self, fd: float, mask: float, timeout: float | None) -> Any:
         """Wait for readiness (1 read, 2 write). Returns it, or a token that wakes with it; 0 after the timeout.
 
-        The descriptor may be any, not only a socket's.
+        The descriptor may be any, not only a socket's. As in Tarantool, a socket is asked by the loop, so that other
+        fibers run and other sockets are asked as well.
         """
-        return self.poll.wait(int(fd), int(mask) & (READ | WRITE), timeout)
+        number = int(fd)
+        return self.poll.wait(number, int(mask) & (READ | WRITE), timeout, asks_loop=number in self._sockets)
 
 
 def _info_map(family: int, kind: int, protocol: int, canonical: str, address: Any) -> dict[str, Any]:

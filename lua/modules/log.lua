@@ -2,6 +2,7 @@
 local json = require('json').new()
 local lua_error = require('internal.error')
 local python = require('internal.python')
+local scheduler = require('internal.scheduler')
 local wait = require('internal.wait')
 
 json.cfg{
@@ -66,12 +67,18 @@ local function caller()
     return info.short_src .. ':' .. info.currentline
 end
 
+-- Returns the id and the name of the running fiber as the log shows them; Python would have to ask for them.
+local function running_fiber()
+    local record = scheduler.current_fiber()
+    return record and record.id .. '/' .. record.name
+end
+
 local function say(level, ...)
     if level > python.log_level() then
         return
     end
     local text, fields = message_text(...)
-    python.log_say(level, caller(), text, fields)
+    python.log_say(level, caller(), text, fields, running_fiber())
 end
 
 -- Name of a module -> the level of its messages, see log.new().

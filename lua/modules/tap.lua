@@ -1,6 +1,6 @@
 -- require('tap'): tests that report in the Test Anything Protocol, version 13.
 local ffi = require('ffi')
-local python = require('internal.python')
+local output = require('internal.standard_output')
 -- Diagnostics must be able to show any value.
 local yaml = require('yaml').new()
 yaml.cfg({
@@ -16,7 +16,7 @@ local methods = {}
 local test_mt = {__index = methods}
 
 local function say(test, indent, text)
-    python.print(rep(' ', 4 * test.level + indent) .. text .. '\n')
+    output.write(rep(' ', 4 * test.level + indent) .. text .. '\n')
 end
 
 local function frame_of(info)
@@ -91,7 +91,7 @@ end
 
 function methods.plan(test, count)
     test.planned = count
-    say(test, 0, '1..' .. count)
+    say(test, 0, format('1..%d', count))
 end
 
 -- ---- comparisons -----------------------------------------------------------------------------
@@ -285,7 +285,7 @@ function methods.check(test)
 end
 
 local function root_test(...)
-    python.print('TAP version 13\n')
+    output.write('TAP version 13\n')
     return methods.test(nil, ...)
 end
 

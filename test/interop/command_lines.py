@@ -54,6 +54,7 @@ _EQUAL = [
     (re.compile(r" (?:schema\w*|load_cfg|session|fiber|finish)\.lua:\d+ ([A-Z]>)"), r" \1"),
     (re.compile(r', "file": "[^"]*(?:\.cc?|\.h|builtin[^"]*)", "line": \d+'), ""),
     (re.compile(r"builtin/([\w./]+)(?:\.lua)?:\d+"), r"builtin/\1:LINE"),
+    (re.compile(r"- line: \d+(?=\n *source: '@builtin)"), "- line: LINE"),
     (re.compile(r"Tarantool 2\.8\.1-\d+-g\w+"), "Tarantool VERSION"),
     (re.compile(r"0x[0-9a-f]{6,}"), "ADDRESS"),
     (re.compile(r"(line \d+:) \d+ (Killed|Terminated)"), r"\1 \2"),

@@ -105,7 +105,7 @@ local function start()
     local registry = require('internal.registry')
     return scheduler.start, scheduler.run, scheduler.deliver, scheduler.deliver_error, scheduler.fire,
         scheduler.keep_context, scheduler.cancel_id, scheduler.is_in_python, registry.release, scheduler.start_wave,
-        scheduler.finalize_all, scheduler.is_alone
+        scheduler.finalize_all, scheduler.is_alone, require('internal.standard_output').flush
 end
 
 return bind, start

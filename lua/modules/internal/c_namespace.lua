@@ -1,5 +1,5 @@
 -- ffi.C with what programs find in Tarantool's executable and not in that of Python: the C functions of its log, which
--- `crud` calls, and the libraries that it contains, such as OpenSSL, which `http` and `cartridge` call, and ICU, which
+-- `crud` calls, its latches, and the libraries that it contains, such as OpenSSL, which `http` and `cartridge` call, and ICU, which
 -- `icu-date` calls.
 local ffi = require('ffi')
 local python = require('internal.python')
@@ -87,12 +87,22 @@ local variables = {
 -- Functions that were found. Variables are read anew each time.
 local functions = {}
 
+-- Returns a function of Tarantool's API, which a program has declared, or nil.
+local function function_of_api(name)
+    return name:find('^box_latch_') and require('internal.c_latches')[name] or nil
+end
+
 local function find(_, name)
     if variables[name] ~= nil then
         return variables[name]()
     end
     local ok, found = pcall(member, raw, name)
     if not ok and tostring(found):find('undefined symbol', 1, true) then
+        local of_api = function_of_api(name)
+        if of_api then
+            functions[name] = of_api
+            return of_api
+        end
         if not has_icu_names then
             add_icu()
         end

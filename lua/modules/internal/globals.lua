@@ -1,27 +1,43 @@
 -- Globals of the runtime: print, os.exit, pairs over tuples, tonumber64, dostring.
 local arguments = require('internal.arguments')
 local ffi = require('ffi')
+local output = require('internal.standard_output')
 local python = require('internal.python')
 local scheduler = require('internal.scheduler')
 
-local type, select, tostring, tonumber, error = type, select, tostring, tonumber, error
+local type, select, tostring, tonumber, error, pcall = type, select, tostring, tonumber, error, pcall
 local raw_pairs, raw_ipairs = pairs, ipairs
-local byte, concat = string.byte, table.concat
+local byte, concat, write = string.byte, table.concat, output.write
 
-io.stdout:setvbuf('no')
-
-function _G.print(...)
-    local parts = {...}
-    for i = 1, select('#', ...) do
-        local text = tostring(parts[i])
-        if type(text) == 'number' then
-            text = text .. ''
-        elseif type(text) ~= 'string' then
-            error("'tostring' must return a string to 'print'", 2)
-        end
-        parts[i] = text
+-- Returns the text that print() shows of a value, made by the global `tostring`.
+local function shown(value)
+    local text = rawget(_G, 'tostring')(value)
+    if type(text) ~= 'string' and type(text) ~= 'number' then
+        error("'tostring' must return a string to 'print'", 3)
     end
-    python.print(concat(parts, '\t') .. '\n')
+    return text
+end
+
+if output.is_stream then
+    -- The texts go into the stream one by one, as in Tarantool: if a `tostring` fails, those before it are there.
+    function _G.print(...)
+        local count = select('#', ...)
+        if count > 0 then
+            write(shown((...)))
+        end
+        for i = 2, count do
+            write('\t', shown((select(i, ...))))
+        end
+        write('\n')
+    end
+else
+    function _G.print(...)
+        local parts = {...}
+        for i = 1, select('#', ...) do
+            parts[i] = shown(parts[i])
+        end
+        write(concat(parts, '\t') .. '\n')
+    end
 end
 
 local raw_load = ffi.load
@@ -40,9 +56,14 @@ end
 -- 0.
 function os.exit(code)
     local is_code = type(code) == 'number' and code > -2 ^ 31 and code < 2 ^ 31
-    python.exit(is_code and code or 0)
+    local number = is_code and code or 0
+    python.exit(number)
     while scheduler.current_fiber() do
-        scheduler.park()
+        local has_waited, problem = pcall(scheduler.park)
+        if not has_waited then
+            python.exit_at_once(number)    -- inside a C function such as table.sort() nothing can wait
+            error(problem, 0)
+        end
     end
 end
 

@@ -144,9 +144,9 @@ end
 
 local loaders = {
     function(name)
-        return preload[name] or "\n\tno field package.preload['" .. name .. "']"
+        local found = preload[name] or builtin_loader(name)
+        return type(found) == 'function' and found or "\n\tno field package.preload['" .. name .. "']"
     end,
-    builtin_loader,
     loader(function(name) return search(name, root() .. '/', LUA_PATTERNS) end, load_lua),
     loader(function(name) return search(name, root() .. '/', C_PATTERNS) end, load_c),
     loader(function(name) return search_rocks(name, ROCKS_LUA, LUA_PATTERNS) end, load_lua),
@@ -158,6 +158,7 @@ local loaders = {
 for i = 1, #loaders do
     package.loaders[i] = loaders[i]
 end
+assert(#package.loaders == #loaders)
 
 -- Returns the body of a module, or nil and why there is none.
 local function find_loader(name)
@@ -187,17 +188,25 @@ local function check_name(count, name)
     return name:match('^%Z*')    -- a zero byte ends the name, as in C
 end
 
+local OURS = getinfo(1, 'S').source
+
+-- Returns the level for an error at the caller of require(). A module that has called it by a tail call left no frame: the
+-- error has no place then, as in Tarantool.
+local function level_of(caller)
+    return caller and caller.source == OURS and 0 or 2
+end
+
 function _G.require(...)
     local name = check_name(select('#', ...), (...))
     local value = rawget(loaded, name)
     if value == LOADING then
-        error("loop or previous error loading module '" .. name .. "'", 2)
+        error("loop or previous error loading module '" .. name .. "'", level_of(getinfo(2, 'S')))
     elseif value then
         return value
     end
     local body, missing = find_loader(name)
     if body == nil then
-        error(missing, 2)
+        error(missing, level_of(getinfo(2, 'S')))
     end
     -- No local is called here: traces would show its name.
     local result = begun(name, body)(name)

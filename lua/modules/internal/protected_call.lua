@@ -2,13 +2,15 @@
 -- impossible. So it runs in a coroutine of its own, which continues after these frames if it waits. Until then
 -- debug.traceback and debug.getinfo show the failed frames through it.
 local nested = require('internal.nested_coroutine')
+local stack_text = require('internal.stack_text')
 local standard = require('internal.standard_functions')
 local PARK = require('internal.scheduler').PARK
 
 local xpcall, pass, raw_create, raw_resume = xpcall, nested.pass, nested.raw_create, nested.raw_resume
 local running = coroutine.running
-local raw_getinfo, raw_traceback = debug.getinfo, debug.traceback
+local raw_getinfo = debug.getinfo
 local described, stands_for_c = standard.described, standard.stands_for_c
+local frames, shorten = stack_text.frames, stack_text.shorten
 local error, getmetatable, math, rawequal = error, getmetatable, math, rawequal
 local select, setmetatable, type = select, setmetatable, type
 
@@ -101,34 +103,46 @@ local function hide(text)
         for i = 1, #IN_C do
             text = text:gsub(IN_C[i], "\n\t[C]: in function '%1'")
         end
+        text = text:gsub('\n\tbuiltin/internal/protected_call%.lua:%d+: in', '\n\t[C]: in')    -- level 0: debug.traceback itself
     end
     return text
 end
 
-local function look_through(co, message, level)
-    -- Two frames more than those of the caller of debug.traceback.
-    local own = count_frames() - 1
-    -- A line end, the heading, and a line for each frame.
-    local below = raw_traceback(co, '', OWN_FRAMES + math.max(level - own - 1, 0))
-    if level > own then
-        return message and message .. below or below:sub(2)
-    end
-    return raw_traceback(message or '', level + 2) .. below:gsub('^\n[^\n]*', '', 1)
+local HEADING = 'stack traceback:'
+
+-- Returns the text of frames from a level on, under a message, which is nil without one.
+local function under(message, lines, level)
+    return (message and message .. '\n' or '') .. HEADING .. shorten(hide(lines), level)
 end
 
+-- Returns the frames of the running coroutine and those of the failed one below it. The level is that of our caller's
+-- caller.
+local function look_through(co, level)
+    -- Two frames more than those of the caller of debug.traceback.
+    local own = count_frames() - 1
+    local below = frames(co, OWN_FRAMES + math.max(level - own - 1, 0))
+    return level > own and below or frames(running(), level + 3) .. below
+end
+
+-- Levels of the running coroutine count from `frames` on, which this function calls.
+local FROM_FRAMES = 2
+
 function debug.traceback(...)
-    if select('#', ...) == 0 and failed[running()] == nil then
-        return hide(raw_traceback('', 2)):sub(2)
+    local thread, position = running(), 1
+    if type((...)) == 'thread' then
+        thread, position = ..., 2
     end
-    local message, level = ...
-    local co = failed[running()]
-    if co == nil or type(message) == 'thread' or (message ~= nil and type(message) ~= 'string') then
-        if type(message) == 'thread' then
-            return hide(raw_traceback(...))
-        end
-        return hide(raw_traceback(message, (type(level) == 'number' and level or 1) + 1))
+    local message, level = select(position, ...)
+    if select('#', ...) >= position and type(message) ~= 'string' and type(message) ~= 'number' then
+        return message
     end
-    return hide(look_through(co, message, type(level) == 'number' and level or 1))
+    local is_own = thread == running()
+    level = type(level) == 'number' and level or is_own and 1 or 0
+    if not is_own then
+        return under(message, frames(thread, level), level)
+    end
+    local co = failed[thread]
+    return under(message, co and look_through(co, level) or frames(thread, level + FROM_FRAMES), level)
 end
 
 -- Returns whether the function on a level above the caller of debug.getinfo stands for a function in C.

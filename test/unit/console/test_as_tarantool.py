@@ -94,6 +94,7 @@ def test_background(tmp_path: Path) -> None:
         require('fiber').create(function()
             local connection = require('net.box').connect('unix/:./i')
             print(connection:ping(), io.read('*a'), require('fio').path.exists('pid'))
+            io.flush()
             require('log').info('was here')
         end)
     """

@@ -95,6 +95,74 @@ def test_a_slow_reader_gets_everything(call: str, kind: str, blocks: bool) -> No
     assert received.count(b"x") == 300_000
 
 
+def run_shell(command: str, tmp_path: Path) -> str:
+    """Run a command of a shell, in which $T is `lunabox`, and return what it writes to standard output and error."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    environment["T"] = f"{sys.executable} -m console"
+    script = ["bash", "-c", f"exec 2>&1\n{command}"]
+    return subprocess.run(
+        script, cwd=tmp_path, env={**environment, "PYTHONPATH": os.getcwd()}, stdout=subprocess.PIPE, text=True
+    ).stdout
+
+
+MIXED = """
+    local ffi = require('ffi')
+    ffi.cdef('int puts(const char *text); int printf(const char *format, ...);')
+    print('a', nil)
+    io.write('b')
+    ffi.C.printf('%s', 'c')
+    io.stdout:write('d\\n')
+    ffi.C.puts('e')
+    require('tap').test('t')
+    io.stderr:write('first\\n')
+    os.execute('echo second')
+"""
+
+
+def test_standard_output_is_the_stream_of_the_c_library(tmp_path: Path) -> None:
+    """Everything that writes to standard output shares one buffer, which is written at the end, after other output."""
+    (tmp_path / "x.lua").write_text(MIXED)
+    shown = "first\nsecond\na\tnil\nbcd\ne\nTAP version 13\n"
+    assert run_shell("$T x.lua", tmp_path) == shown
+    assert run_shell("$T - < x.lua", tmp_path) == shown
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("print(1) os.exit(3)", "1\n3\n"),
+        ("print(1) error('x', 0)", "LuajitError: x\nfatal error, exiting the event loop\n1\n1\n"),
+        ("box.ctl.on_shutdown(function() print(2) end) print(1) os.exit(4)", "1\n2\n4\n"),
+        (
+            "box.ctl.on_shutdown(function() print(2) end) print(1) table.sort({3, 1, 2}, function() os.exit(9) end)",
+            "1\n2\n9\n",
+        ),
+        ("print(1) io.flush() io.stderr:write('2\\n')", "1\n2\n0\n"),
+        ("io.stdout:setvbuf('no') print(1) io.stderr:write('2\\n')", "1\n2\n0\n"),
+        ("print(1) io.popen('echo 2; cat >&2', 'w'):close()", "1\n2\n0\n"),
+        ("io.open('f', 'w'):write('3') print(1) os.exit(io.open('f'):read('*a') == '' and 5 or 6)", "1\n5\n3"),
+        ("print('a', setmetatable({}, {__tostring = function() os.exit(2) end}))", "a2\n"),
+    ],
+)
+def test_when_buffered_output_is_written(tmp_path: Path, source: str, shown: str) -> None:
+    (tmp_path / "x.lua").write_text(source)
+    assert run_shell("$T x.lua; echo $?; cat f 2>/dev/null", tmp_path) == shown
+
+
+def test_a_killed_program_loses_its_buffer(tmp_path: Path) -> None:
+    """Unless the environment says that nothing is buffered."""
+    (tmp_path / "x.lua").write_text(
+        "print(1) local ffi = require('ffi') ffi.cdef('int kill(int, int);') ffi.C.kill(require('tarantool').pid(), 9)"
+    )
+    killed = run_shell("$T x.lua | cat; PYTHONUNBUFFERED=1 $T x.lua | cat", tmp_path)
+    assert [line for line in killed.splitlines() if "Killed" not in line] == ["1"]
+
+
+def test_a_session_shows_each_line_at_once(tmp_path: Path) -> None:
+    command = "printf 'print(1)\nos.execute(\"echo 2\")\n' | $T -i 2>/dev/null | grep -x '[12]'"
+    assert run_shell(command, tmp_path) == "1\n2\n"
+
+
 def test_a_wait_for_standard_input_leaves_the_terminal_as_it_is() -> None:
     """A wait for standard input leaves the flags of the terminal, which output shares, as they were."""
     reader, writer = make_pair("terminal")

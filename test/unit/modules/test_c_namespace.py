@@ -79,3 +79,39 @@ def test_variables_of_c_libraries_can_be_set(lua: Lua) -> None:
         return seen, ffi.C.opterr
         """
     ) == [5, 1]
+
+
+def test_latches(lua: Lua) -> None:
+    """A latch goes to the fiber that has waited longest; neither a wake-up nor a cancellation ends the wait."""
+    assert lua(
+        """
+        local ffi, fiber = require('ffi'), require('fiber')
+        ffi.cdef([[
+            typedef struct box_latch box_latch_t;
+            box_latch_t *box_latch_new(void);
+            void box_latch_delete(box_latch_t *latch);
+            void box_latch_lock(box_latch_t *latch);
+            int box_latch_trylock(box_latch_t *latch);
+            void box_latch_unlock(box_latch_t *latch);
+        ]])
+        local C, seen, fibers = ffi.C, {}, {}
+        local latch = ffi.gc(C.box_latch_new(), C.box_latch_delete)
+        C.box_latch_lock(latch)
+        for i = 1, 3 do
+            fibers[i] = fiber.create(function()
+                C.box_latch_lock(latch)
+                table.insert(seen, i)
+                C.box_latch_unlock(latch)
+            end)
+        end
+        fibers[2]:wakeup()
+        fiber.sleep(0)
+        pcall(fibers[1].cancel, fibers[1])
+        fiber.sleep(0)
+        local before, taken = #seen, C.box_latch_trylock(latch)
+        C.box_latch_unlock(latch)
+        fiber.sleep(0)
+        C.box_latch_delete(nil)
+        return before, taken, seen, C.box_latch_trylock(latch), C.box_latch_trylock(latch)
+        """
+    ) == [0, 1, [1, 2, 3], 0, 1]

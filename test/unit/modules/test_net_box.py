@@ -552,3 +552,37 @@ def test_a_server_that_closes_without_a_greeting(lua: Lua) -> None:
         )
         == ["Invalid greeting"] * 3
     )
+
+
+def test_a_server_that_closes_after_its_reply(lua: Lua) -> None:
+    """Who gets the last reply finds the connection closed, its triggers run, and other requests failed."""
+    assert lua(
+        """
+        local socket, net_box, msgpack = require('socket'), require('net.box'), require('msgpack')
+        local greeting = ('%-63s\\n%-63s\\n'):format('Tarantool 1.10.0 (Binary) 00000000-0000-0000-0000-000000000000',
+            require('digest').base64_encode(('s'):rep(32)))
+        local function reply(sync, data)
+            local body = msgpack.encode({[0] = 0, [1] = sync, [5] = 1}) .. msgpack.encode({[0x30] = data})
+            return msgpack.encode(#body) .. body
+        end
+        local function sync_of(peer)
+            local size = msgpack.decode(peer:read(5))
+            local header = msgpack.decode(peer:read(size))
+            return header[1]
+        end
+        local server = socket.tcp_server('127.0.0.1', 0, function(peer)
+            peer:write(greeting)
+            for _ = 1, 3 do peer:write(reply(sync_of(peer), {})) end
+            sync_of(peer)
+            peer:write(reply(sync_of(peer), {'last'}))
+        end)
+        local seen = {}
+        local conn = net_box.connect('127.0.0.1', server:name().port)
+        conn:on_disconnect(function() table.insert(seen, 'disconnected') end)
+        local future = conn:call('slow', {}, {is_async = true})
+        local ok, result = pcall(conn.call, conn, 'last')
+        local _, problem = future:result()
+        server:close()
+        return ok, result, conn.state, conn.error, seen, future:is_ready(), problem and problem.message
+        """
+    ) == [True, "last", "error", "Peer closed", ["disconnected"], True, "Peer closed"]

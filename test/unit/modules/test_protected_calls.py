@@ -144,3 +144,42 @@ def test_a_handler_may_return_any_value(lua: Lua) -> None:
         local _, same = xpcall(fail, function() return strange end)
         return tuple[2], tostring(number), rawequal(same, strange)"""
     ) == [2, "5ULL", True]
+
+
+def test_a_deep_stack(lua: Lua) -> None:
+    """A traceback has the lines before level 12, dots, and the last ten. Frames of the node itself do not count; the
+    last one stands for Tarantool's C function."""
+    head, dots, tail = "f" * 11, "...", "f" * 8 + "mf"
+    assert lua(
+        """
+        local function show(text)
+            return (text:gsub('^[^\\n]*', ''):gsub('\\n\\t([^\\n]*)', function(line)
+                return line == '...' and line or line:find('main chunk') and 'm' or line:find('error') and 'e' or 'f'
+            end))
+        end
+        local function f(n, level)
+            if n == 0 then return debug.traceback('', level):sub(2) end
+            return (f(n - 1, level))
+        end
+        local function fail(n) if n == 0 then error('x') end return (fail(n - 1)) end
+        local co = coroutine.create(function() f(0) end)
+        local _, by_handler = xpcall(fail, function() return debug.traceback('', 2):sub(2) end, 40)
+        local function wait(n) if n == 0 then coroutine.yield() end return (wait(n - 1)) end
+        local waiting = coroutine.create(wait)
+        coroutine.resume(waiting, 40)
+        return show(f(19)), show(f(20)), show(f(60)), show(f(60, 5)), show(f(60, 14)), show(by_handler),
+            show(debug.traceback(waiting)), show(debug.traceback(co)), debug.traceback(nil),
+            debug.traceback(waiting, nil, 1)
+        """
+    ) == [
+        "f" * 20 + "mf",
+        head + dots + tail,
+        head + dots + tail,
+        head[4:] + dots + tail,
+        dots + tail,
+        "e" + head[2:] + dots + tail,
+        head + "f" + dots + "f" * 10,
+        "",
+        None,
+        None,
+    ]

@@ -308,3 +308,23 @@ def test_names_that_cannot_be_resolved_are_an_input_error(lua: Lua) -> None:
         note(socket.getaddrinfo, '999.1.1.1', 1)
         return numbers"""
     ) == [[True] * 3]
+
+
+def test_a_wait_lets_others_run(lua: Lua) -> None:
+    """A wait for a socket that is ready lets other fibers run, except a wait without time."""
+    assert lua(
+        """
+        local socket, fiber = require('socket'), require('fiber')
+        local accepted = 0
+        local server = socket.tcp_server('127.0.0.1', 0, function() accepted = accepted + 1 end)
+        local client = socket.tcp_connect('127.0.0.1', server:name().port)
+        fiber.sleep(0)
+        local seen, runs = accepted, 0
+        fiber.new(function() runs = runs + 1 end)
+        client:writable(0)
+        local without_time = runs
+        client:writable()
+        server:close()
+        return seen, without_time, runs
+        """
+    ) == [1, 0, 1]

@@ -81,3 +81,21 @@ def test_the_handler_of_an_error_sees_require_as_a_function_in_c(lua: Lua) -> No
         return select(2, xpcall(function() local there = require('no.such.module') return there end, handler))
         """
     ) == [["C", "C", "Lua"]]
+
+
+def test_errors_of_require(lua: Lua, tmp_path: Path) -> None:
+    """The error of a module that requires itself has the place of the call, which a tail call does not leave."""
+    (tmp_path / "tail.lua").write_text("return require('tail')\n")
+    (tmp_path / "call.lua").write_text("local M = require('call')\nreturn M\n")
+    assert lua(
+        """
+        package.path = ... .. '/?.lua'
+        local function text(name) return (tostring(select(2, pcall(require, name))):gsub('^.*/', '')) end
+        return text('tail'), text('call'), #package.loaders
+        """,
+        str(tmp_path),
+    ) == [
+        "loop or previous error loading module 'tail'",
+        "call.lua:1: loop or previous error loading module 'call'",
+        8,
+    ]
