@@ -36,7 +36,7 @@ CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.json"))
     [*((workload, "off") for workload in sorted(WORKLOADS)), ("register", "candidate"), ("bank", "manual")],
 )
 def test_all_checks_pass(workload: str, elections: str) -> None:
-    outcome = play(Scenario(11, workload=workload, elections=elections, seconds=6), deadline=120)
+    outcome = play(Scenario(11, workload=workload, elections=elections, seconds=4), deadline=120)
     assert not outcome.violations
     assert outcome.calls["ok"] > 20
 
@@ -51,7 +51,7 @@ def test_runs_that_failed_once_pass(path: Path) -> None:
 def test_every_record_once(workload: str) -> None:
     """Five nodes with `replication_fetch_once` pass all checks."""
     options = {"replication_fetch_once": True}
-    outcome = play(Scenario(3, nodes=5, workload=workload, seconds=5, options=options), deadline=120)
+    outcome = play(Scenario(3, nodes=5, workload=workload, seconds=3, options=options), deadline=120)
     assert not outcome.violations
     assert outcome.calls["ok"] > 20
 
