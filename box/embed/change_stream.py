@@ -70,11 +70,13 @@ class Change(NamedTuple, Generic[R]):
 
 
 class ChangesLost(ClientError):
-    """Changes were lost, so that a stream cannot go on without a gap. Code ILLEGAL_PARAMS.
+    """A stream of changes ends, because it could not continue without a gap. The code is ILLEGAL_PARAMS.
 
-    Either the reader of `changes()` was too slow: `limit` changes, or `max_bytes` of tuples, waited when another one
-    came. Everything before it was delivered; go on with `changes(start=stream.position)`. Or the log no longer reaches
-    back to `start`: read the space anew.
+    There are two reasons:
+
+    - The reader was too slow: `limit` changes, or `max_bytes` of their tuples, waited when another change was
+      committed. The reader has got all waiting changes; `changes(start=stream.position)` continues after them.
+    - The log no longer contains the changes after `start`. Open a new stream, then read the whole space.
     """
 
     __slots__ = ()
@@ -87,9 +89,13 @@ def _lost(text: str) -> ChangesLost:
 class ChangeStream(CommitListener, Generic[R]):
     """An asynchronous iterator over the changes of a space, from now on or from a vclock in the log.
 
-    Watching begins with the call of `changes()` and ends with `close()` or `async with`. An abandoned stream is closed
-    when its queue is full. The stream raises NoSuchSpaceError when the space is dropped, even if the drop is rolled
-    back, and ends like a loop when the node stops. Only one task at a time may read.
+    The call of `changes()` begins to watch; `close()`, or the end of `async with`, stops watching. A stream that nobody
+    reads is closed when its queue is full. When the node stops, the iteration ends. Only one task at a time may read.
+
+    Raises:
+        NoSuchSpaceError: the space was dropped, even if the drop was rolled back.
+        ChangesLost: the reader was too slow, or the log no longer contains the changes after `start`.
+        RuntimeError: another task reads the stream.
     """
 
     def __init__(

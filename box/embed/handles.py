@@ -271,8 +271,9 @@ class SpaceHandle(Generic[R]):
         return cast("R | None", self._requests.greatest(index, key))
 
     async def random(self, seed: int, *, index: str | int = 0) -> R | None:
-        """Pick a tuple by `seed`; None if the space is empty. The result depends on nothing else while the data is
-        unchanged.
+        """Return a tuple chosen by the number `seed`, or None if the space is empty.
+
+        While the data does not change, equal seeds choose equal tuples.
         """
         return cast("R | None", self._requests.random(index, seed))
 
@@ -459,8 +460,9 @@ class IndexHandle(Generic[R]):
         return cast("R | None", self._requests.greatest(self.name, key))
 
     async def random(self, seed: int) -> R | None:
-        """Pick a tuple by `seed`; None if the space is empty. The result depends on nothing else while the data is
-        unchanged.
+        """Return a tuple chosen by the number `seed`, or None if the space is empty.
+
+        While the data does not change, equal seeds choose equal tuples.
         """
         return cast("R | None", self._requests.random(self.name, seed))
 

@@ -48,11 +48,11 @@ class SequenceHandle:
         return int(await self._run("current"))
 
     async def set(self, value: int) -> None:
-        """Continue after `value`."""
+        """Let `next` continue after `value`."""
         await self._run("set", value)
 
     async def reset(self) -> None:
-        """Start over."""
+        """Let `next` begin with `start` again, the first number of the sequence."""
         await self._run("reset")
 
     async def drop(self) -> None:

@@ -21,6 +21,10 @@ from box.spark.paths import counted_size, open_file
 _FILE_TYPES: Final = ("SNAP", "XLOG")
 _WINDOW: Final = 1 << 18
 """The bytes that are read first to find a block; a block of a snapshot is rarely larger."""
+SKIP_ADVICE: Final = (
+    "to read the blocks that are intact, set the option onCorrupt to 'skip' (on the command line: --skip-corrupt)"
+)
+"""What errors about damaged files advise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +106,8 @@ class BlockFile:
         if self._read(max(end, 0), xlog.MARKER_SIZE) == xlog.EOF_MARKER:
             return end
         if self._on_skip is None and not self._is_open:
-            raise self._error(
-                "no EOF marker: the file is still being written, or cut off "
-                "(the option onCorrupt 'skip', --skip-corrupt, reads what is there)",
-                self.size,
-            )
+            error = self._error("no EOF marker: the file is still being written, or was cut off", self.size)
+            raise XlogError(f"{error.message}; {SKIP_ADVICE}")
         return self.size
 
     @property

@@ -32,15 +32,27 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("files", metavar="FILE", nargs="+", help=".snap or .xlog file, or its URL")
     parser.add_argument(
-        "--format", choices=tuple(_FORMATS), default="yaml", help="form of a row (default: %(default)s)"
+        "--format", choices=tuple(_FORMATS), default="yaml", help="how a row is printed (default: %(default)s)"
     )
-    parser.add_argument("--space", action="append", metavar="NAME|ID", help="rows of this space; may be repeated")
-    parser.add_argument("--show-system", action="store_true", help="rows of system spaces too")
-    parser.add_argument("--from", dest="first", type=int, default=0, metavar="LSN", help="rows from this lsn on")
-    parser.add_argument("--to", dest="last", type=int, metavar="LSN", help="rows up to this lsn")
-    parser.add_argument("--replica", action="append", type=int, metavar="ID", help="rows of this replica")
-    parser.add_argument("--operation", action="append", metavar="NAME", type=_operation, help="insert, delete, ...")
-    parser.add_argument("--skip-corrupt", action="store_true", help="pass over blocks that cannot be read")
+    parser.add_argument(
+        "--space", action="append", metavar="NAME|ID", help="print only rows of this space; may be repeated"
+    )
+    parser.add_argument("--show-system", action="store_true", help="print rows of system spaces, too")
+    parser.add_argument(
+        "--from", dest="first", type=int, default=0, metavar="LSN", help="print only rows from this LSN on"
+    )
+    parser.add_argument("--to", dest="last", type=int, metavar="LSN", help="print only rows up to this LSN")
+    parser.add_argument(
+        "--replica", action="append", type=int, metavar="ID", help="print only rows of this replica; may be repeated"
+    )
+    parser.add_argument(
+        "--operation",
+        action="append",
+        metavar="NAME",
+        type=_operation,
+        help="print only this operation: insert, delete, ...; may be repeated",
+    )
+    parser.add_argument("--skip-corrupt", action="store_true", help="leave damaged blocks out and report them")
     return parser
 
 
@@ -108,7 +120,7 @@ def rows_of(path: str, *, skips_corrupt: bool = False) -> Iterator[PrintedRow]:
 
 
 def _report(path: str, position: int, size: int, reason: str) -> None:
-    print(f"lunabox-cat: {path}: the block at {position} is passed over: {reason}", file=sys.stderr)
+    print(f"lunabox-cat: {path}: skipped the block at {position}: {reason}", file=sys.stderr)
 
 
 def _names_before(file: BlockFile) -> dict[int, str]:

@@ -69,13 +69,18 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--partitions", type=_positive, metavar="N", help="read in about N parts")
     found.add_argument("--unsigned", choices=("long", "decimal"), default="long", help="type of integer columns")
     found.add_argument("--rest", metavar="NAME", help="column for fields that the format does not name")
-    found.add_argument("--skip-corrupt", action="store_true", help="pass over blocks that cannot be read")
+    found.add_argument("--skip-corrupt", action="store_true", help="leave damaged blocks out and report them")
     found.add_argument(
-        "--decoder", choices=("auto", "compiled", "python"), default="auto", help="of blocks (default: %(default)s)"
+        "--decoder",
+        choices=("auto", "compiled", "python"),
+        default="auto",
+        help="what decodes blocks (default: %(default)s)",
     )
     found.add_argument("--overwrite", action="store_true", help="replace the content of OUT")
-    found.add_argument("--dry-run", action="store_true", help="tell schema, rows and size, and write nothing")
-    found.add_argument("--progress", action="store_true", help="a progress bar also where there is no terminal")
+    found.add_argument(
+        "--dry-run", action="store_true", help="print the schema, the number of rows and the size; write nothing"
+    )
+    found.add_argument("--progress", action="store_true", help="show a progress bar even without a terminal")
     found.add_argument("--report", metavar="OUT.html", help="write a page about spaces, columns and log; needs plotly")
     found.add_argument("--conf", action="append", metavar="KEY=VALUE", type=_setting, help="a setting of Spark")
     found.add_argument("--master", default="local[*]", help="Spark master (default: %(default)s)")

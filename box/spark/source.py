@@ -178,10 +178,10 @@ def _is_usual(values: Any) -> bool:
 
 
 class BoxDataSource(DataSource):
-    """The data source that is registered as `box`; `source_options` lists the options.
+    """The data source `box`: `spark.read.format("box")`, `spark.readStream.format("box")`, `frame.write.format("box")`.
 
-    The files are read when the frame is created. Spark keeps this object, so all queries of a frame see the same
-    snapshot and the same cut of the log.
+    `source_options` lists the options of a read. The files are opened when the frame is created, and all queries of the
+    frame see the same snapshot and the same cut of the log.
     """
 
     _opened: Table | None = None

@@ -15,7 +15,7 @@
 | rejects | name of a column with the misfits of a row as JSON; the values become null | none |
 | rest | name of a column for fields that the format does not name | none: they are left out |
 | instance | name of a column with the UUID of the instance that wrote the file | `instance` for several paths |
-| onCorrupt | `fail` or `skip`, for blocks that cannot be read | fail |
+| onCorrupt | what a damaged block does: `fail` raises an error, `skip` leaves the block out | fail |
 | decoder | `compiled` (needs numba), `python`, or `auto` | auto |
 """
 

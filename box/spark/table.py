@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from box.errors import BoxError, ErrorCode, illegal_params, unsupported
 from box.journal.xlog_errors import XlogError
-from box.spark.blocks import Block, BlockFile, BlockRange, SkipLog
+from box.spark.blocks import SKIP_ADVICE, Block, BlockFile, BlockRange, SkipLog
 from box.spark.columns import Column, choose_columns, columns_of, refill_constants, with_constant
 from box.spark.conditions import Condition, key_range
 from box.spark.cut import find_snapshot, make_cut
@@ -259,7 +259,7 @@ def _advised(error: XlogError, snapshot: str) -> XlogError:
     """Return an error about a block of the snapshot with the advice to skip broken blocks; other errors unchanged."""
     if not error.message.startswith(f"{snapshot}:"):
         return error
-    return XlogError(f"{error.message}: the option onCorrupt 'skip' (--skip-corrupt) reads the rest of the file")
+    return XlogError(f"{error.message}; {SKIP_ADVICE}")
 
 
 def _find_space(file: BlockFile, log: str, name: str) -> SpaceInfo:

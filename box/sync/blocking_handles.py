@@ -51,14 +51,14 @@ class BlockingIndex(DirectRequests[R], Facade[IndexHandle[R]]):
         return self._now(lambda: self.asynchronous.id)
 
     def pairs(self, key: Any = (), *, iterator: IteratorName | IteratorType | None = None) -> Iterator[R]:
-        """See `box.IndexHandle.pairs`."""
+        """Iterate over the tuples of `select` without a list of them all; see `box.IndexHandle.pairs`."""
         return self._pairs(self._name, key, iterator)
 
     def __iter__(self) -> Iterator[R]:
         return self.pairs()
 
     def get(self, key: Any) -> R | None:
-        """See `box.IndexHandle.get`."""
+        """Look up a tuple by a full key; see `box.IndexHandle.get`."""
         return self._find(self._name, key)
 
     def select(
@@ -69,7 +69,7 @@ class BlockingIndex(DirectRequests[R], Facade[IndexHandle[R]]):
         offset: int = 0,
         limit: int | None = None,
     ) -> list[R]:
-        """See `box.IndexHandle.select`."""
+        """List the tuples that match a full or partial key; see `box.IndexHandle.select`."""
         return self._select(self._name, key, iterator, offset, limit)
 
     def page(
@@ -80,47 +80,47 @@ class BlockingIndex(DirectRequests[R], Facade[IndexHandle[R]]):
         limit: int = PAGE_SIZE,
         after: str | Row | None = None,
     ) -> RowPage[R]:
-        """See `box.IndexHandle.page`."""
+        """Read a page; see `box.IndexHandle.page`."""
         return self._page(self._name, key, iterator, limit, after)
 
     def update(self, key: Any, operations: Operations) -> R | None:
-        """See `box.IndexHandle.update`."""
+        """Change fields of a tuple; see `box.IndexHandle.update`."""
         return self._change(self._requests.update, self._name, key, operations)
 
     def delete(self, key: Any) -> R | None:
-        """See `box.IndexHandle.delete`."""
+        """Remove a tuple; see `box.IndexHandle.delete`."""
         return self._change(self._requests.delete, self._name, key)
 
     def count(self, key: Any = (), *, iterator: IteratorName | IteratorType | None = None) -> int:
-        """See `box.IndexHandle.count`."""
+        """Count the tuples that `select` with these arguments would return; see `box.IndexHandle.count`."""
         return self._read(self._requests.count, self._name, key, iterator)
 
     def min(self, key: Any = ()) -> R | None:
-        """See `box.IndexHandle.min`."""
+        """Find the first tuple whose key begins with `key`; None if there is none. See `box.IndexHandle.min`."""
         return cast("R | None", self._read(self._requests.least, self._name, key))
 
     def max(self, key: Any = ()) -> R | None:
-        """See `box.IndexHandle.max`."""
+        """Find the last tuple whose key begins with `key`; None if there is none. See `box.IndexHandle.max`."""
         return cast("R | None", self._read(self._requests.greatest, self._name, key))
 
     def random(self, seed: int) -> R | None:
-        """See `box.IndexHandle.random`."""
+        """Return a tuple chosen by the number `seed`, or None if the space is empty; see `box.IndexHandle.random`."""
         return cast("R | None", self._read(self._requests.random, self._name, seed))
 
     def len(self) -> int:
-        """See `box.IndexHandle.len`."""
+        """Count the tuples in the index; see `box.IndexHandle.len`."""
         return self._read(self._requests.size, self._name)
 
     def alter(self, **options: Any) -> None:
-        """See `box.IndexHandle.alter`."""
+        """Change `parts`, `unique`, `type` or other options; see `box.IndexHandle.alter`."""
         self._run(lambda: self.asynchronous.alter(**options))
 
     def rename(self, name: str) -> None:
-        """See `box.IndexHandle.rename`."""
+        """Rename the index; this handle follows. See `box.IndexHandle.rename`."""
         self._run(lambda: self.asynchronous.rename(name))
 
     def drop(self) -> None:
-        """See `box.IndexHandle.drop`."""
+        """Drop the index; see `box.IndexHandle.drop`."""
         self._run(lambda: self.asynchronous.drop())
 
 
@@ -187,7 +187,9 @@ class BlockingSpace(DirectRequests[R], Facade[SpaceHandle[R]]):
         return self._now(lambda: self.asynchronous.format)
 
     def rows_as(self, row: type[S]) -> BlockingSpace[S]:
-        """See `box.SpaceHandle.rows_as`."""
+        """Return a handle of the space whose rows are objects of a class: a NamedTuple or a dataclass; see
+        `box.SpaceHandle.rows_as`.
+        """
         return BlockingSpace(self._contexts, self._now(lambda: self.asynchronous.rows_as(row)))
 
     def create_index(
@@ -202,7 +204,7 @@ class BlockingSpace(DirectRequests[R], Facade[SpaceHandle[R]]):
         if_not_exists: bool = False,
         **options: Any,
     ) -> BlockingIndex[R]:
-        """See `box.SpaceHandle.create_index`."""
+        """Create an index; the first index of a space is the primary one. See `box.SpaceHandle.create_index`."""
         made = self._run(
             lambda: self.asynchronous.create_index(
                 name,
@@ -220,18 +222,22 @@ class BlockingSpace(DirectRequests[R], Facade[SpaceHandle[R]]):
     def pairs(
         self, key: Any = (), *, index: str | int = 0, iterator: IteratorName | IteratorType | None = None
     ) -> Iterator[R]:
-        """See `box.SpaceHandle.pairs`."""
+        """Iterate over the tuples of `select` without a list of them all; see `box.SpaceHandle.pairs`."""
         return self._pairs(index, key, iterator)
 
     def __iter__(self) -> Iterator[R]:
         return self.pairs()
 
     def on_replace(self, function: PythonFunction) -> BlockingTrigger:
-        """See `box.SpaceHandle.on_replace`. It runs in the thread of the node."""
+        """Have `function(old, new)` called after each change of a tuple and before its commit; usable as a decorator.
+        See `box.SpaceHandle.on_replace`. It runs in the thread of the node.
+        """
         return BlockingTrigger(self._contexts, self._there(lambda: self.asynchronous.on_replace(function)))
 
     def before_replace(self, function: PythonFunction) -> BlockingTrigger:
-        """See `box.SpaceHandle.before_replace`. It runs in the thread of the node."""
+        """Have `function(old, new)` called before each change of a tuple; usable as a decorator. See
+        `box.SpaceHandle.before_replace`. It runs in the thread of the node.
+        """
         return BlockingTrigger(self._contexts, self._there(lambda: self.asynchronous.before_replace(function)))
 
     def changes(
@@ -242,39 +248,41 @@ class BlockingSpace(DirectRequests[R], Facade[SpaceHandle[R]]):
         return BlockingChanges(self._contexts, made)
 
     def insert(self, row: R | Row) -> R | None:
-        """See `box.SpaceHandle.insert`."""
+        """Add a tuple; see `box.SpaceHandle.insert`."""
         return self._change(self._requests.store, INSERT, row)
 
     def replace(self, row: R | Row) -> R | None:
-        """See `box.SpaceHandle.replace`."""
+        """Add a tuple, or replace the tuple with the same primary key; see `box.SpaceHandle.replace`."""
         return self._change(self._requests.store, REPLACE, row)
 
     def insert_many(self, rows: Iterable[R | Row], *, batch: int | None = None) -> int:
-        """See `box.SpaceHandle.insert_many`."""
+        """Add many tuples, all in one transaction or `batch` in each; see `box.SpaceHandle.insert_many`."""
         return self._store_many(INSERT, rows, batch)
 
     def replace_many(self, rows: Iterable[R | Row], *, batch: int | None = None) -> int:
-        """See `box.SpaceHandle.replace_many`."""
+        """Add or replace many tuples, all in one transaction or `batch` in each; see `box.SpaceHandle.replace_many`."""
         return self._store_many(REPLACE, rows, batch)
 
     def update(self, key: Any, operations: Operations, *, index: str | int = 0) -> R | None:
-        """See `box.SpaceHandle.update`."""
+        """Change fields of a tuple; see `box.SpaceHandle.update`."""
         return self._change(self._requests.update, index, key, operations)
 
     def upsert(self, row: R | Row, operations: Operations) -> None:
-        """See `box.SpaceHandle.upsert`."""
+        """Insert a tuple, or apply operations (see `update`) to the tuple with the same primary key; see
+        `box.SpaceHandle.upsert`.
+        """
         self._change(self._requests.upsert, row, operations)
 
     def delete(self, key: Any, *, index: str | int = 0) -> R | None:
-        """See `box.SpaceHandle.delete`."""
+        """Remove a tuple; see `box.SpaceHandle.delete`."""
         return self._change(self._requests.delete, index, key)
 
     def truncate(self) -> None:
-        """See `box.SpaceHandle.truncate`."""
+        """Remove all tuples; see `box.SpaceHandle.truncate`."""
         self._run(lambda: self.asynchronous.truncate())
 
     def get(self, key: Any, *, index: str | int = 0) -> R | None:
-        """See `box.SpaceHandle.get`."""
+        """Look up a tuple by a full key of a unique index; see `box.SpaceHandle.get`."""
         return self._find(index, key)
 
     def select(
@@ -286,7 +294,9 @@ class BlockingSpace(DirectRequests[R], Facade[SpaceHandle[R]]):
         offset: int = 0,
         limit: int | None = None,
     ) -> list[R]:
-        """See `box.SpaceHandle.select`."""
+        """List the tuples that match a full or partial key: at most `limit` of them, after the first `offset`; see
+        `box.SpaceHandle.select`.
+        """
         return self._select(index, key, iterator, offset, limit)
 
     def page(
@@ -298,40 +308,44 @@ class BlockingSpace(DirectRequests[R], Facade[SpaceHandle[R]]):
         limit: int = PAGE_SIZE,
         after: str | Row | None = None,
     ) -> RowPage[R]:
-        """See `box.SpaceHandle.page`."""
+        """Read a page: at most `limit` of the rows of `select` that come after `after`; see `box.SpaceHandle.page`."""
         return self._page(index, key, iterator, limit, after)
 
     def count(self, key: Any = (), *, index: str | int = 0, iterator: IteratorName | IteratorType | None = None) -> int:
-        """See `box.SpaceHandle.count`."""
+        """Count the tuples that `select` with these arguments would return; see `box.SpaceHandle.count`."""
         return self._read(self._requests.count, index, key, iterator)
 
     def min(self, key: Any = (), *, index: str | int = 0) -> R | None:
-        """See `box.SpaceHandle.min`."""
+        """Find the first tuple in the order of an index whose key begins with `key`; None if there is none. See
+        `box.SpaceHandle.min`.
+        """
         return cast("R | None", self._read(self._requests.least, index, key))
 
     def max(self, key: Any = (), *, index: str | int = 0) -> R | None:
-        """See `box.SpaceHandle.max`."""
+        """Find the last tuple in the order of an index whose key begins with `key`; None if there is none. See
+        `box.SpaceHandle.max`.
+        """
         return cast("R | None", self._read(self._requests.greatest, index, key))
 
     def random(self, seed: int, *, index: str | int = 0) -> R | None:
-        """See `box.SpaceHandle.random`."""
+        """Return a tuple chosen by the number `seed`, or None if the space is empty; see `box.SpaceHandle.random`."""
         return cast("R | None", self._read(self._requests.random, index, seed))
 
     def len(self) -> int:
-        """See `box.SpaceHandle.len`."""
+        """Count all tuples of the space; see `box.SpaceHandle.len`."""
         return self._read(self._requests.size)
 
     def set_format(self, fields: Sequence[str | Sequence[Any] | Mapping[str, Any]]) -> None:
-        """See `box.SpaceHandle.set_format`."""
+        """Set the format of the space; all its tuples must fit. See `box.SpaceHandle.set_format`."""
         self._run(lambda: self.asynchronous.set_format(fields))
 
     def rename(self, name: str) -> None:
-        """See `box.SpaceHandle.rename`."""
+        """Rename the space; this handle follows. See `box.SpaceHandle.rename`."""
         self._run(lambda: self.asynchronous.rename(name))
         self._requests.rename(name)
 
     def drop(self) -> None:
-        """See `box.SpaceHandle.drop`."""
+        """Drop the space with its tuples and indexes; see `box.SpaceHandle.drop`."""
         self._run(lambda: self.asynchronous.drop())
 
 

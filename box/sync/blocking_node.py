@@ -182,15 +182,21 @@ class BlockingNode:
         self._contexts.call(declare)
 
     def on_connect(self, function: PythonFunction) -> NodeTrigger:
-        """See `box.Node.on_connect`. The function runs in the node's thread."""
+        """Call `function(SessionInfo)` whenever a client connects; an exception refuses the client. See
+        `box.Node.on_connect`. The function runs in the node's thread.
+        """
         return self.asynchronous.on_connect(function)
 
     def on_disconnect(self, function: PythonFunction) -> NodeTrigger:
-        """See `box.Node.on_disconnect`. The function runs in the node's thread."""
+        """Call `function(SessionInfo)` whenever a client's session ends; see `box.Node.on_disconnect`. The function
+        runs in the node's thread.
+        """
         return self.asynchronous.on_disconnect(function)
 
     def on_shutdown(self, function: PythonFunction) -> NodeTrigger:
-        """See `box.Node.on_shutdown`. The function runs in the node's thread."""
+        """Call `function()` when `stop` begins, while the node still works; all such functions share a limit of 3
+        seconds. See `box.Node.on_shutdown`. The function runs in the node's thread.
+        """
         return self.asynchronous.on_shutdown(function)
 
     @property

@@ -54,23 +54,23 @@ class BlockingSequence(Facade[SequenceHandle]):
         return self.asynchronous.name
 
     def next(self) -> int:
-        """See `box.SequenceHandle.next`."""
+        """Return the next number; see `box.SequenceHandle.next`."""
         return self._run(lambda: self.asynchronous.next())
 
     def current(self) -> int:
-        """See `box.SequenceHandle.current`."""
+        """Return the number that `next` returned last; see `box.SequenceHandle.current`."""
         return self._run(lambda: self.asynchronous.current())
 
     def set(self, value: int) -> None:
-        """See `box.SequenceHandle.set`."""
+        """Let `next` continue after `value`; see `box.SequenceHandle.set`."""
         self._run(lambda: self.asynchronous.set(value))
 
     def reset(self) -> None:
-        """See `box.SequenceHandle.reset`."""
+        """Let `next` begin with `start` again; see `box.SequenceHandle.reset`."""
         self._run(lambda: self.asynchronous.reset())
 
     def drop(self) -> None:
-        """See `box.SequenceHandle.drop`."""
+        """Drop the sequence; see `box.SequenceHandle.drop`."""
         self._run(lambda: self.asynchronous.drop())
 
 
@@ -118,7 +118,7 @@ class BlockingSchema(Facade[SchemaRequests]):
     def create_space(
         self, name: str, *, format: Format | None = None, row: Any = None, **options: Any
     ) -> BlockingSpace[Any]:
-        """See `box.SchemaRequests.create_space`."""
+        """Create a space; see `box.SchemaRequests.create_space`."""
         made = self._run(lambda: self.asynchronous.create_space(name, format=format, row=row, **options))
         return BlockingSpace(self._contexts, made)
 
@@ -133,7 +133,9 @@ class BlockingSchema(Facade[SchemaRequests]):
         cycle: bool | None = None,
         if_not_exists: bool = False,
     ) -> BlockingSequence:
-        """See `box.SchemaRequests.create_sequence`."""
+        """Create a sequence that counts from `start` (1) in steps of `step` (1), between `min` and `max`; see
+        `box.SchemaRequests.create_sequence`.
+        """
         made = self._run(
             lambda: self.asynchronous.create_sequence(
                 name, start=start, min=min, max=max, step=step, cycle=cycle, if_not_exists=if_not_exists
@@ -142,35 +144,35 @@ class BlockingSchema(Facade[SchemaRequests]):
         return BlockingSequence(self._contexts, made)
 
     def sequence(self, name: str) -> BlockingSequence:
-        """See `box.SchemaRequests.sequence`."""
+        """Return a handle of a sequence; see `box.SchemaRequests.sequence`."""
         return BlockingSequence(self._contexts, self.asynchronous.sequence(name))
 
     def create_user(self, name: str, *, password: str | None = None, if_not_exists: bool = False) -> None:
-        """See `box.SchemaRequests.create_user`."""
+        """Create a user; see `box.SchemaRequests.create_user`."""
         self._run(lambda: self.asynchronous.create_user(name, password=password, if_not_exists=if_not_exists))
 
     def drop_user(self, name: str, *, if_exists: bool = False) -> None:
-        """See `box.SchemaRequests.drop_user`."""
+        """Drop a user and the objects that the user owns; see `box.SchemaRequests.drop_user`."""
         self._run(lambda: self.asynchronous.drop_user(name, if_exists=if_exists))
 
     def set_password(self, name: str, password: str) -> None:
-        """See `box.SchemaRequests.set_password`."""
+        """Set the password of a user; see `box.SchemaRequests.set_password`."""
         self._run(lambda: self.asynchronous.set_password(name, password))
 
     def users(self) -> list[str]:
-        """See `box.SchemaRequests.users`."""
+        """List the names of all users; see `box.SchemaRequests.users`."""
         return self._run(lambda: self.asynchronous.users())
 
     def create_role(self, name: str, *, if_not_exists: bool = False) -> None:
-        """See `box.SchemaRequests.create_role`."""
+        """Create a role; see `box.SchemaRequests.create_role`."""
         self._run(lambda: self.asynchronous.create_role(name, if_not_exists=if_not_exists))
 
     def drop_role(self, name: str, *, if_exists: bool = False) -> None:
-        """See `box.SchemaRequests.drop_role`."""
+        """Drop a role; see `box.SchemaRequests.drop_role`."""
         self._run(lambda: self.asynchronous.drop_role(name, if_exists=if_exists))
 
     def roles(self) -> list[str]:
-        """See `box.SchemaRequests.roles`."""
+        """List the names of all roles; see `box.SchemaRequests.roles`."""
         return self._run(lambda: self.asynchronous.roles())
 
     def grant(
@@ -182,7 +184,9 @@ class BlockingSchema(Facade[SchemaRequests]):
         *,
         if_not_exists: bool = False,
     ) -> None:
-        """See `box.SchemaRequests.grant`."""
+        """Grant privileges to a user or a role: `grant("alice", "read,write", "space", "goods")`; see
+        `box.SchemaRequests.grant`.
+        """
         self._run(
             lambda: self.asynchronous.grant(grantee, privileges, object_type, object_name, if_not_exists=if_not_exists)
         )
@@ -196,11 +200,11 @@ class BlockingSchema(Facade[SchemaRequests]):
         *,
         if_exists: bool = False,
     ) -> None:
-        """See `box.SchemaRequests.revoke`."""
+        """Revoke privileges or a role; the arguments are those of `grant`. See `box.SchemaRequests.revoke`."""
         self._run(lambda: self.asynchronous.revoke(grantee, privileges, object_type, object_name, if_exists=if_exists))
 
     def grants(self, grantee: str) -> list[GrantedPrivilege]:
-        """See `box.SchemaRequests.grants`."""
+        """List the privileges of a user or a role; see `box.SchemaRequests.grants`."""
         return self._run(lambda: self.asynchronous.grants(grantee))
 
     def create_function(
@@ -216,7 +220,9 @@ class BlockingSchema(Facade[SchemaRequests]):
         comment: str | None = None,
         language: Literal["LUA", "SQL_EXPR"] | None = None,
     ) -> None:
-        """See `box.SchemaRequests.create_function`."""
+        """Register a Lua function: a stored one with `body` (`"function(x) return x end"`), otherwise the global of
+        this name; see `box.SchemaRequests.create_function`.
+        """
         self._run(
             lambda: self.asynchronous.create_function(
                 name,
@@ -232,13 +238,13 @@ class BlockingSchema(Facade[SchemaRequests]):
         )
 
     def drop_function(self, name: str, *, if_exists: bool = False) -> None:
-        """See `box.SchemaRequests.drop_function`."""
+        """Drop a function; see `box.SchemaRequests.drop_function`."""
         self._run(lambda: self.asynchronous.drop_function(name, if_exists=if_exists))
 
     def functions(self) -> list[str]:
-        """See `box.SchemaRequests.functions`."""
+        """List the names of the registered Lua functions; see `box.SchemaRequests.functions`."""
         return self._run(lambda: self.asynchronous.functions())
 
     def sequences(self) -> list[str]:
-        """See `box.SchemaRequests.sequences`."""
+        """List the names of all sequences; see `box.SchemaRequests.sequences`."""
         return self._run(lambda: self.asynchronous.sequences())

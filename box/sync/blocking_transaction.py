@@ -118,12 +118,16 @@ class BlockingTransaction:
             await pending.wait()
 
     def on_commit(self, function: PythonFunction) -> None:
-        """See `box.TransactionBlock.on_commit`. The function runs in the node's thread."""
+        """Have `function(changes)` called once the transaction is committed, before the commit returns; see
+        `box.TransactionBlock.on_commit`. The function runs in the node's thread.
+        """
         hook = transaction_hook(self._embedding, function, "on_commit")
         self._contexts.thread.run(self._changed().on_commit.append, hook)
 
     def on_rollback(self, function: PythonFunction) -> None:
-        """See `box.TransactionBlock.on_rollback`. The function runs in the node's thread."""
+        """Have `function(changes)` called once the transaction is rolled back; see `box.TransactionBlock.on_rollback`.
+        The function runs in the node's thread.
+        """
         hook = transaction_hook(self._embedding, function, "on_rollback")
         self._contexts.thread.run(self._changed().on_rollback.append, hook)
 

@@ -61,7 +61,7 @@ _lunabox() {
             '--help[help]' ;;
         sql) _arguments '--format[form of the rows]:format:(table csv json yaml)' \\
             '--log[of the log]:directory:_files -/' \\
-            '--skip-corrupt[pass over broken parts]' '--master[run with Spark]:url:' '--help[help]' \\
+            '--skip-corrupt[leave damaged blocks out]' '--master[run with Spark]:url:' '--help[help]' \\
             '1:directory:_files' '2:statement:' ;;
         init) _arguments '--listen[address]:uri:' '--help[help]' '*:directory:_files -/' ;;
         completion) _values shell bash zsh ;;

@@ -46,10 +46,10 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     options.add_argument("directory", metavar="DIR", help="directory with snapshots, or one .snap file")
-    options.add_argument("statement", metavar="STATEMENT", nargs="?", help="one statement that gives rows")
+    options.add_argument("statement", metavar="STATEMENT", nargs="?", help="one statement that returns rows")
     options.add_argument("--format", choices=tuple(_FORMATS), default="table", help="form of the rows")
     options.add_argument("--log", metavar="DIR", help="directory of the log files, if it is another one")
-    options.add_argument("--skip-corrupt", action="store_true", help="pass over parts that cannot be read")
+    options.add_argument("--skip-corrupt", action="store_true", help="leave damaged blocks out and report them")
     options.add_argument("--master", metavar="URL", help="run the query with Spark: local[*], spark://host:7077, ...")
     return options
 

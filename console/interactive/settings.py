@@ -11,7 +11,7 @@ The file is `~/.config/lunabox/config.toml` (or in `$XDG_CONFIG_HOME`). The sett
     timing = false           # show the time of each statement
     output = "yaml"          # or "lua", "table"
     rows = 1000              # rows of a table that are shown; 0: all
-    width = "auto"           # width of tables: that of the terminal, or a number; 0: no limit
+    width = "auto"           # width of tables: the terminal's, or a number; 0: no limit
     stack = false            # show the stack with every error; `\stack` shows the last one
     compile = false          # compile statements; then Ctrl-C cannot end their loops
 """

@@ -123,9 +123,13 @@ def test_the_service_manager_is_told(tmp_path: Path, is_abstract: bool) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(name.replace("@", "\0", 1))
         manager.settimeout(30)
-        source = "box.cfg{log = 'log'} require('fiber').create(function() require('fiber').sleep(1) os.exit() end)"
-        tell(tmp_path, name, source)
-        assert [manager.recv(99) for _ in range(3)] == [b"STATUS=loading", b"STATUS=running", b"READY=1"]
+        environment = {**os.environ, "NOTIFY_SOCKET": name}
+        command = [*COMMAND, "-e", "box.cfg{log = 'log'}"]
+        with subprocess.Popen(command, cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL) as program:
+            try:
+                assert [manager.recv(99) for _ in range(3)] == [b"STATUS=loading", b"STATUS=running", b"READY=1"]
+            finally:
+                program.terminate()
         tell(tmp_path, name, "error('no', 0)")
         assert manager.recv(99) == b"STATUS=Failed to startup: no"
 

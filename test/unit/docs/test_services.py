@@ -58,7 +58,6 @@ for _ in range(2):
     if child := os.fork():
         assert os.waitpid(child, 0)[1] == 0
         continue
-    node().schema.create_space("goods", if_not_exists=True).create_index("pk", if_not_exists=True)
     print(count(), flush=True)
     the_node.stop()
     os._exit(0)
@@ -86,9 +85,7 @@ def test_the_service_of_fastapi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
     async def run() -> None:
         async with names["lifespan"](names["app"]):
-            space = await names["app"].state.node.schema.create_space("goods", format=["id", "name"])
-            await space.create_index("pk", parts=[[1, "unsigned"]])
-            await space.insert([1, "pear"])
+            await names["app"].state.node.space.goods.insert([1, "pear"])
             assert await names["goods"](1) == {"id": 1, "name": "pear"}
             assert await names["goods"](2) is None
 

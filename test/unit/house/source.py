@@ -57,7 +57,8 @@ def modules() -> dict[str, Module]:
 
 
 def _is_type_checking(test: ast.expr) -> bool:
-    return ast.unparse(test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+    """Return whether a condition is `TYPE_CHECKING` or `typing.TYPE_CHECKING`."""
+    return getattr(test, "id", getattr(test, "attr", None)) == "TYPE_CHECKING"
 
 
 def _statements(tree: ast.AST, *, is_annotation: bool = False) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
@@ -68,7 +69,7 @@ def _statements(tree: ast.AST, *, is_annotation: bool = False) -> Iterator[tuple
         elif isinstance(node, ast.If) and _is_type_checking(node.test):
             yield from _statements(ast.Module(node.body, []), is_annotation=True)
             yield from _statements(ast.Module(node.orelse, []), is_annotation=is_annotation)
-        else:
+        elif isinstance(node, ast.stmt | ast.excepthandler | ast.match_case):  # expressions have no imports in them
             yield from _statements(node, is_annotation=is_annotation)
 
 

@@ -102,13 +102,13 @@ def test_replies_are_those_of_2_11(stream: int) -> None:
 @pytest.mark.parametrize("iterator", [2, 4])
 def test_long_pages(mvcc: bool, iterator: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page with more rows than a turn reads has its position, too."""
-    count = 20_000
+    count = 4_000
     monkeypatch.setattr(long_read, "LONG", 1000)
     monkeypatch.setattr("box.txn.reads.LONG", 1000)
 
     async def scenario() -> None:
         async with served(count, memtx_use_mvcc_engine=mvcc) as (_, client):
-            for limit in (9000, 500):
+            for limit in (2500, 500):
                 at, found = "", []
                 while True:
                     answer = await ask(client, x12=limit, x14=iterator, x1f=True, x2e=at)

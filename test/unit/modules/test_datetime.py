@@ -122,9 +122,9 @@ def test_values_are_added_and_compared(lua: Lua) -> None:
         ("i.new{year = 11e6} + {year = 11e6}", "addition moves value 22000000 of year out of allowed range"),
     ],
 )
-def test_the_module_refuses(lua: Lua, expression: str, message: str) -> None:
+def test_the_module_refuses(shared_lua: Lua, expression: str, message: str) -> None:
     with pytest.raises(BoxError) as caught:
-        lua(f"{HEAD} local value = {expression} return value")
+        shared_lua(f"{HEAD} local value = {expression} return value")
     assert message in str(caught.value)
 
 

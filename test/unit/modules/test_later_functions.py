@@ -58,8 +58,8 @@ def test_there_is_one_log_for_a_module(lua: Lua) -> None:
         ("log.cfg, {modules = {x = {}}}", "option 'log_modules.x': should be one of types number, string"),
     ],
 )  # fmt: skip
-def test_wrong_modules_of_the_log(lua: Lua, call: str, message: str) -> None:
-    (text,) = lua(f"local log = require('log') return tostring(select(2, pcall({call})))")
+def test_wrong_modules_of_the_log(shared_lua: Lua, call: str, message: str) -> None:
+    (text,) = shared_lua(f"local log = require('log') return tostring(select(2, pcall({call})))")
     assert text.endswith(message)
 
 
@@ -80,14 +80,14 @@ def test_a_wrong_level_of_a_module(lua: Lua) -> None:
         ("FORM_URLENCODED", "*.0-9A-Z_a-z-"),
     ],
 )
-def test_a_part_of_a_uri_keeps_its_characters(lua: Lua, part: str, kept: str) -> None:
+def test_a_part_of_a_uri_keeps_its_characters(shared_lua: Lua, part: str, kept: str) -> None:
     """All other bytes become a percent sign and two digits; a space in a form becomes a plus."""
     pattern = re.compile(f"[{kept}]")
     expected = "".join(chr(i) if pattern.match(chr(i)) else f"%{i:02X}" for i in range(256))
     if part == "FORM_URLENCODED":
         expected = expected.replace("%20", "+", 1)
     source = f"local uri = require('uri') local e = uri.escape({EVERY_BYTE}, uri.{part})"
-    assert lua(f"{source} return e, uri.unescape(e, uri.{part}) == {EVERY_BYTE}") == [expected, True]
+    assert shared_lua(f"{source} return e, uri.unescape(e, uri.{part}) == {EVERY_BYTE}") == [expected, True]
 
 
 @pytest.mark.parametrize(
@@ -103,8 +103,8 @@ def test_a_part_of_a_uri_keeps_its_characters(lua: Lua, part: str, kept: str) ->
         ("values(1, 2)", [1, 2]),
     ],
 )
-def test_parts_of_a_uri(lua: Lua, call: str, expected: object) -> None:
-    assert lua(f"local uri = require('uri') return uri.{call}") == [expected]
+def test_parts_of_a_uri(shared_lua: Lua, call: str, expected: object) -> None:
+    assert shared_lua(f"local uri = require('uri') return uri.{call}") == [expected]
 
 
 @pytest.mark.parametrize(
@@ -119,6 +119,6 @@ def test_parts_of_a_uri(lua: Lua, call: str, expected: object) -> None:
         ("uri.unreserved, ''", "malformed pattern (missing ']')"),
     ],
 )
-def test_wrong_calls_for_parts_of_a_uri(lua: Lua, call: str, message: str) -> None:
-    (text,) = lua(f"local uri = require('uri') return tostring(select(2, pcall({call})))")
+def test_wrong_calls_for_parts_of_a_uri(shared_lua: Lua, call: str, message: str) -> None:
+    (text,) = shared_lua(f"local uri = require('uri') return tostring(select(2, pcall({call})))")
     assert text.endswith(message)

@@ -34,9 +34,9 @@ def test_split_cuts_at_separators_or_at_runs_of_whitespace(lua: Lua) -> None:
         ("string.startswith('abc')", "bad argument #2 to 'string.startswith' (string expected, got nil)"),
     ],
 )
-def test_string_functions_check_their_arguments(lua: Lua, call: str, message: str) -> None:
+def test_string_functions_check_their_arguments(shared_lua: Lua, call: str, message: str) -> None:
     with pytest.raises(BoxError) as caught:
-        lua(f"local value = {call} return value")
+        shared_lua(f"local value = {call} return value")
     assert caught.value.message == f"test.lua:1: {message}"
 
 
@@ -140,8 +140,8 @@ def test_iterators_are_not_used_up(lua: Lua) -> None:
         ("fun.rands(5, 5)", "empty interval"),
     ],
 )
-def test_fun_refuses(lua: Lua, call: str, problem: str) -> None:
-    (text,) = lua(f"local fun = require('fun') return tostring(select(2, pcall(function() return {call} end)))")
+def test_fun_refuses(shared_lua: Lua, call: str, problem: str) -> None:
+    (text,) = shared_lua(f"local fun = require('fun') return tostring(select(2, pcall(function() return {call} end)))")
     assert re.sub(r"^builtin/fun\.lua:\d+: ", "", text) == problem
 
 
@@ -164,9 +164,9 @@ def test_fun_refuses(lua: Lua, call: str, problem: str) -> None:
         ("fun.zip({4}, fun.drop(1, {5, 6}))", "[f,[5,6],f,[4]] [1,0]"),
     ],
 )
-def test_iterators_hold_what_tarantools_hold(lua: Lua, call: str, held: str) -> None:
+def test_iterators_hold_what_tarantools_hold(shared_lua: Lua, call: str, held: str) -> None:
     """Iterators of fun have the `param` and `state` that Tarantool's have."""
-    (text,) = lua(
+    (text,) = shared_lua(
         f"""
         local fun = require('fun')
         local function shown(value)
@@ -195,8 +195,8 @@ def test_iterators_hold_what_tarantools_hold(lua: Lua, call: str, held: str) -> 
         ("fun.op.neg(1)", "attempt to call field 'neg' (a nil value)"),
     ],
 )
-def test_errors_of_fun_name_what_tarantools_name(lua: Lua, call: str, problem: str) -> None:
-    (text,) = lua(f"local fun = require('fun') return tostring(select(2, pcall(function() return {call} end)))")
+def test_errors_of_fun_name_what_tarantools_name(shared_lua: Lua, call: str, problem: str) -> None:
+    (text,) = shared_lua(f"local fun = require('fun') return tostring(select(2, pcall(function() return {call} end)))")
     assert text.endswith(problem)
 
 
@@ -279,9 +279,9 @@ def test_string_format_takes_flags_more_than_once(lua: Lua) -> None:
         ("string.format('%d %q', 'x', nil)", "bad argument #2 to 'format' .number expected, got string."),
     ],
 )
-def test_string_format_refuses(lua: Lua, call: str, message: str) -> None:
+def test_string_format_refuses(shared_lua: Lua, call: str, message: str) -> None:
     with pytest.raises(BoxError, match="^test.lua:1: " + message):
-        lua(f"local text = {call} return text")
+        shared_lua(f"local text = {call} return text")
 
 
 def test_modules_are_in_package_loaded_before_they_are_required(lua: Lua) -> None:

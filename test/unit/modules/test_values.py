@@ -57,9 +57,9 @@ def test_decimals_and_numbers_of_c(lua: Lua) -> None:
         ("d.ln(0)", "decimal operation failed"),
     ],
 )
-def test_decimals_refuse(lua: Lua, expression: str, message: str) -> None:
+def test_decimals_refuse(shared_lua: Lua, expression: str, message: str) -> None:
     with pytest.raises(BoxError, match=message):
-        lua(f"local d = require('decimal') local value = {expression} return value")
+        shared_lua(f"local d = require('decimal') local value = {expression} return value")
 
 
 def test_decimals_travel_in_messagepack(lua: Lua) -> None:
@@ -97,9 +97,9 @@ def test_key_definitions_compare_tuples(lua: Lua) -> None:
         ("k:extract_key({1, 2, 'x'})", "Supplied key type of part 0 does not match index part type: expected unsigned"),
     ],
 )
-def test_key_definitions_refuse(lua: Lua, source: str, message: str) -> None:
+def test_key_definitions_refuse(shared_lua: Lua, source: str, message: str) -> None:
     with pytest.raises(BoxError, match=message):
-        lua(
+        shared_lua(
             f"local key_def = require('key_def') local k = key_def.new({{{{fieldno = 3, type = 'unsigned'}}}}) {source}"
         )
 
@@ -121,9 +121,9 @@ def test_a_reference_to_a_key_definition_is_one(lua: Lua) -> None:
 
 
 @pytest.mark.parametrize("arguments", ["nil, {}", "{}, {}", "key_def"])
-def test_merger_refuses_what_is_no_key_definition(lua: Lua, arguments: str) -> None:
+def test_merger_refuses_what_is_no_key_definition(shared_lua: Lua, arguments: str) -> None:
     with pytest.raises(BoxError, match=r"Bad params, use: merger\.new"):
-        lua(
+        shared_lua(
             "local key_def, merger = require('key_def').new{{fieldno = 1, type = 'any'}}, require('merger') "
             f"merger.new({arguments})"
         )
@@ -247,9 +247,9 @@ def test_a_log_file_is_closed_when_a_loop_over_it_is_left(lua: Lua, tmp_path: Pa
 @pytest.mark.parametrize(
     ("path", "message"), [("nosuch", "failed to open 'nosuch' file"), (__file__, "xlog type string|end of file")]
 )
-def test_what_is_no_log_file_is_refused(lua: Lua, path: str, message: str) -> None:
+def test_what_is_no_log_file_is_refused(shared_lua: Lua, path: str, message: str) -> None:
     with pytest.raises(BoxError, match=message):
-        lua("require('xlog').pairs(...)", path)
+        shared_lua("require('xlog').pairs(...)", path)
 
 
 def test_a_file_of_an_unknown_kind_is_refused(lua: Lua, tmp_path: Path) -> None:
@@ -284,10 +284,10 @@ def test_sources_are_merged_in_the_order_of_a_key(lua: Lua) -> None:
         ),
     ],
 )
-def test_a_merger_checks_the_tuples_of_its_sources(lua: Lua, lists: str, message: str) -> None:
+def test_a_merger_checks_the_tuples_of_its_sources(shared_lua: Lua, lists: str, message: str) -> None:
     """A merger checks tuples as a format does, also those of a single source."""
     with pytest.raises(BoxError, match=re.escape(message)):
-        lua(
+        shared_lua(
             f"""local merger, sources = require('merger'), {{}}
             for i, list in ipairs{{{lists}}} do sources[i] = merger.new_source_fromtable(list) end
             return merger.new(require('key_def').new{{{{fieldno = 1, type = 'unsigned'}}}}, sources):select()"""

@@ -201,13 +201,13 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("call", TEXTS)
-def test_texts(lua: Lua, call: str) -> None:
+def test_texts(shared_lua: Lua, call: str) -> None:
     """Each wrong call has Tarantool's text; it is no tail call, so that place and name are known."""
     module = re.match(r"\w+", call)
     assert module is not None
     opening = "" if module[0] in ("tonumber64", "package") else f"local {module[0]} = require('{module[0]}') "
     probe = f"local ok, problem = pcall(function() local result = {call} return result end)"
-    (text,) = lua(f"{opening}{probe} return tostring(problem)")
+    (text,) = shared_lua(f"{opening}{probe} return tostring(problem)")
     assert re.sub(r"(builtin/\S+\.lua):\d+:", r"\1:", text) == TEXTS[call]
 
 
@@ -394,9 +394,9 @@ def test_users_and_errors_of_odd_numbers(lua: Lua) -> None:
         ("a\0b", "control characters are not allowed at document: 0\n"),
     ],
 )
-def test_bad_yaml(lua: Lua, text: str, problem: str) -> None:
+def test_bad_yaml(shared_lua: Lua, text: str, problem: str) -> None:
     """A document without content is an END event for Tarantool, whatever the reason."""
-    (told,) = lua("return tostring(select(2, pcall(require('yaml').decode, ...)))", text)
+    (told,) = shared_lua("return tostring(select(2, pcall(require('yaml').decode, ...)))", text)
     assert told == problem or (not problem.endswith(("event", "\n")) and told.startswith(problem + " at document: 1"))
 
 

@@ -20,7 +20,8 @@ from test.support import until
 from .cluster import Cluster, Member, cluster, equal, fails
 
 SYNC = 600
-ROUNDS, BUSY_ROUNDS = 20, 5
+ROUNDS, BUSY_ROUNDS = 8, 4
+"""`make soak SOAK=repeats` runs the tests themselves again and again."""
 
 
 async def sync_mesh(running: Cluster, count: int, **options: Any) -> list[Member]:

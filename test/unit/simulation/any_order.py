@@ -1,11 +1,13 @@
 """Plays scenarios while sets are iterated in random order, because no result of a run may depend on that order.
 
-    python -m test.unit.simulation.any_order SEED SCENARIO.json...
+    python -m test.unit.simulation.any_order SEED,SEED... SCENARIO.json...
 
-Prints for each scenario the digest of its trace, and the places so far where a set of other values than names and
-numbers was iterated. The order of a set of objects follows from their addresses: it is nearly always the same, and then
-once is not. So the product is compiled with every loop, comprehension, `*argument` and iterating call passed through a
-function that shuffles sets.
+Plays all scenarios once for each seed of the shuffling. Prints for each run the digest of its trace, and the places so
+far where a set of other values than names and numbers was iterated.
+
+The order of a set of objects follows from their addresses: it is nearly always the same, and then once is not. So the
+product is compiled with every loop, comprehension, `*argument` and iterating call passed through a function that
+shuffles sets.
 """
 
 from __future__ import annotations
@@ -30,8 +32,12 @@ _NAME: Final = "__in_any_order__"
 class AnyOrder:
     """Shuffles sets. `places` are the places where it did so, with the types of the sets' elements."""
 
-    def __init__(self, chance: int) -> None:
+    def __init__(self) -> None:
         self.places: dict[str, set[str]] = {}
+        self._random = Random()
+
+    def shuffle_by(self, chance: int) -> None:
+        """Begin to shuffle in the orders that follow from a seed."""
         self._random = Random(chance)
 
     def __call__(self, values: Any, place: str) -> Any:
@@ -96,15 +102,17 @@ class _Finder(MetaPathFinder):
         return spec
 
 
-def main(chance: str, *scenarios: str) -> None:
-    """Play the scenarios that the command line names."""
-    any_order = AnyOrder(int(chance))
+def main(chances: str, *scenarios: str) -> None:
+    """Play the scenarios that the command line names, in one process: compiling takes longer than the runs."""
+    any_order = AnyOrder()
     setattr(builtins, _NAME, any_order)
     sys.meta_path.insert(0, _Finder())
     from box.testing.simulation.run import Scenario, play  # only now, so that it is compiled here
 
-    for path in scenarios:
-        print(play(Scenario.from_json(Path(path).read_text()), deadline=300).digest, sorted(any_order.places))
+    for chance in chances.split(","):
+        any_order.shuffle_by(int(chance))
+        for path in scenarios:
+            print(play(Scenario.from_json(Path(path).read_text()), deadline=300).digest, sorted(any_order.places))
 
 
 if __name__ == "__main__":

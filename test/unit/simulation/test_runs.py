@@ -12,7 +12,7 @@ from box.journal.journal import Journal
 from box.replication.elections import Elections
 from box.replication.raft import Raft, Role
 from box.replication.white_list import WhiteList
-from box.testing.simulation import run
+from box.testing.simulation import checks, run
 from box.testing.simulation.faults import KINDS, Fault, draw_faults, kinds_of
 from box.testing.simulation.row_workloads import SetWorkload
 from box.testing.simulation.run import Outcome, Scenario, play
@@ -28,6 +28,8 @@ from box.wire.messages import RaftRequest
 from box.wire.vclock import VClock
 
 VISIBLE = Slot.visible
+SHORT_REST = 20.0
+"""The simulated seconds in which a broken cluster may come to rest; a sound one gets more."""
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.json"))
 
 
@@ -36,7 +38,7 @@ CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.json"))
     [*((workload, "off") for workload in sorted(WORKLOADS)), ("register", "candidate"), ("bank", "manual")],
 )
 def test_all_checks_pass(workload: str, elections: str) -> None:
-    outcome = play(Scenario(11, workload=workload, elections=elections, seconds=6), deadline=120)
+    outcome = play(Scenario(11, workload=workload, elections=elections, seconds=4), deadline=120)
     assert not outcome.violations
     assert outcome.calls["ok"] > 20
 
@@ -51,7 +53,7 @@ def test_runs_that_failed_once_pass(path: Path) -> None:
 def test_every_record_once(workload: str) -> None:
     """Five nodes with `replication_fetch_once` pass all checks."""
     options = {"replication_fetch_once": True}
-    outcome = play(Scenario(3, nodes=5, workload=workload, seconds=5, options=options), deadline=120)
+    outcome = play(Scenario(3, nodes=5, workload=workload, seconds=3, options=options), deadline=120)
     assert not outcome.violations
     assert outcome.calls["ok"] > 20
 
@@ -96,6 +98,7 @@ def test_points_and_lags_come_about(kind: str) -> None:
 
 def test_files_are_kept_for_a_node_that_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not play_an_absence("set", 0.9).violations
+    monkeypatch.setattr(checks, "_REST", SHORT_REST)
     monkeypatch.setattr(Consumer, "advance", lambda consumer, vclock: None)
     monkeypatch.setattr(GarbageCollector, "register_consumer", lambda self, name, vclock: Consumer(self, name, vclock))
     assert any("does not come to rest" in text for text in play_an_absence("set", 0.9).violations)
@@ -254,7 +257,7 @@ def tell_before_recorded(raft: Raft) -> RaftRequest:
             "by the votes of",
         ),
         (
-            Scenario(2, workload="register", seconds=12, kinds=("stumble",), elections="candidate"),
+            Scenario(2, workload="register", seconds=6, kinds=("stumble",), elections="candidate"),
             (Elections, "_has_taken_over", True),
             "does not come to rest",
         ),
@@ -286,6 +289,7 @@ def test_faults_that_look_for_their_moment_find_what_chance_does_not(
     log, and a vote of a past term.
     """
     assert not play(scenario, deadline=60).violations
+    monkeypatch.setattr(checks, "_REST", SHORT_REST)
     monkeypatch.setattr(*broken)
     assert any(text in violation for violation in play(scenario, deadline=60).violations)
 

@@ -20,6 +20,7 @@ from console.suite.junit import write_junit
 from console.suite.report import Report, RunOutcome, TestPart
 from console.suite.runner import run_case
 from console.suite.suite_ini import SuiteError, load_suite
+from test.unit.suite.shared_warm import shared_warm
 from test.unit.suite.test_runner import BOX, make_suite, run
 
 RIGHT = "1\n---\n- 1\n...\n"
@@ -94,7 +95,7 @@ def fragile(tmp_path: Path, ini: str) -> Report:
     box = f"{BOX}file = io.open('{mark}')\nio.open('{mark}', 'w')\n"
     path = make_suite(tmp_path, "file ~= nil\n", ini=ini, box=box, t__result="file ~= nil\n---\n- true\n...\n")
     (case,) = discover(path)
-    return asyncio.run(run_case(case, Settings(timeout=20)))
+    return asyncio.run(run_case(case, Settings(timeout=20, warm=shared_warm())))
 
 
 def test_a_fragile_test_is_tried_again_and_the_report_says_so(tmp_path: Path) -> None:

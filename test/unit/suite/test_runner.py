@@ -12,6 +12,8 @@ from console.suite.app import check_output
 from console.suite.cli import main
 from console.suite.runner import Report, RunOutcome, Settings, discover, is_debug, run_case
 
+from .shared_warm import shared_warm
+
 BOX = "box.cfg{listen = os.getenv('LISTEN')}\nrequire('console').listen(os.getenv('ADMIN'))\n"
 NEW = "test_run = require('test_run').new()\n"
 
@@ -32,7 +34,7 @@ def make_suite(directory: Path, test: str, *, ini: str = "", box: str = BOX, **f
 
 def run(path: Path, timeout: float = 20.0) -> Report:
     (case,) = discover(path)
-    return asyncio.run(run_case(case, Settings(timeout=timeout)))
+    return asyncio.run(run_case(case, Settings(timeout=timeout, warm=shared_warm())))
 
 
 def test_new_result_is_written(tmp_path: Path) -> None:

@@ -33,17 +33,21 @@ show(names(top), getmetatable(top), getmetatable(top.cpu))
 show(names(top.cpu['1/sched']))
 show(top.cpu['1/sched'].instant, top.cpu['1/sched'].average)
 
-local name = 'busy'
+local name, rounds = 'busy', 0
 local busy = fiber.new(function()
     fiber.name(name)
     for _ = 1, 40 do
         work(0.003)
         fiber.sleep(0.001)
+        rounds = rounds + 1
     end
 end)
 busy:set_joinable(true)
 local idle = fiber.create(function() fiber.name('idle') fiber.sleep(100) end)
-fiber.sleep(0.05)
+-- An average needs turns, and a busy machine takes long for them.
+while rounds < 30 do
+    fiber.sleep(0.001)
+end
 local function entry(object, title)
     return fiber.top().cpu[('%d/%s'):format(object:id(), title)]
 end
