@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from box.errors import ErrorCode, client_error
 from box.schema.access import Privilege
+from box.sql.advice import unknown_name
 from box.sql.kinds import kind_of
 from box.sql.scope import KnownColumn
 
 if TYPE_CHECKING:
+    from box.errors import BoxError
     from box.schema.access import Credentials
     from box.schema.collation_def import CollationDef
     from box.schema.function import FunctionDef
@@ -36,10 +38,15 @@ class Catalogue:
         """
         space = self.find(name)
         if space is None:
-            raise client_error(ErrorCode.NO_SUCH_SPACE, name)
+            raise self.unknown(name)
         if not space.definition.fields:
             raise client_error(ErrorCode.UNSUPPORTED, "SQL", "space without format")
         return space
+
+    def unknown(self, name: str) -> BoxError:
+        """Return the error of a table that does not exist."""
+        names = (space.name for space in self.schema.spaces.values())
+        return unknown_name(client_error(ErrorCode.NO_SUCH_SPACE, name), name, names)
 
     def find(self, name: str) -> Space | None:
         """Return a table or a view by its name, or None."""
