@@ -120,8 +120,8 @@ class UnknownCollation(int):
         return str(self)
 
 
-def columns_of(space: Space) -> list[KnownColumn]:
-    """Return the columns of a space."""
+def columns_of(space: Space, alias: str | None = None) -> list[KnownColumn]:
+    """Return the columns of a space, which SQLite knows by this alias."""
     auto = space.sequence_field if space.sequence is not None else -1
     return [
         KnownColumn(
@@ -131,6 +131,7 @@ def columns_of(space: Space) -> list[KnownColumn]:
             field.collation_id or 0,
             field.is_nullable,
             number == auto,
+            "" if alias is None else f"{alias}.c{number}",
             is_plain=True,
         )
         for number, field in enumerate(space.definition.fields)

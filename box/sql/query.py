@@ -13,7 +13,7 @@ from typing import Final
 
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.sql import sql_nodes
-from box.sql.aggregates import AGGREGATES, aggregate_of, counts_rows, is_aggregate
+from box.sql.aggregates import AGGREGATES, aggregate_of, counts_rows, functions_of, is_aggregate
 from box.sql.calls import SHOWN_PLAIN, CallCompiler
 from box.sql.catalogue import Catalogue, UnknownCollation
 from box.sql.common_tables import CommonTables
@@ -346,8 +346,14 @@ class _Core:
         compiler = queries.expressions(scope)
         scope.allows_aggregates = scope.has_aggregates = True
         scope.on_aggregate = self._found_aggregate
-        scope.extreme = queries.calls.extreme([core.columns, core.having, order], compiler)
-        if scope.extreme or self._has_last_row(core, order):
+        parts = [core.columns, core.having, order]
+        called = functions_of(parts)
+        if not called.isdisjoint(("MIN", "MAX")):
+            scope.extreme = queries.calls.extreme(parts, compiler)
+        elif core.group_by is not None or (called and any(map(is_aggregate, parts))):
+            # SQLite chooses the right row itself if there is MIN or MAX.
+            scope.is_of_last_row = True
+        if scope.extreme or scope.is_of_last_row:
             scope.grouped = list(self._grouped(core, results, scope))
             scope.is_of_last_row = True
         self.rows = [[self._result(compiler, result) for result in results]]
@@ -359,7 +365,7 @@ class _Core:
         self.spans = [result.span for result in results]
         self.columns = [self._column(name, item) for name, item in zip(names, self.rows[0], strict=True)]
         for column, result in zip(self.columns, results, strict=True):
-            if isinstance(result.expr, sql_nodes.Subquery) or calls(result.expr, SHOWN_PLAIN):
+            if isinstance(result.expr, sql_nodes.Subquery) or (called and calls(result.expr, SHOWN_PLAIN)):
                 column.shows_collation = column.is_plain = False
         # In WHERE of a query with aggregates those of a query around it may stand.
         scope.allows_aggregates, scope.has_aggregates = self._is_aggregate, False
@@ -385,16 +391,6 @@ class _Core:
 
     def _found_aggregate(self) -> None:
         self._is_aggregate = True
-
-    @staticmethod
-    def _has_last_row(core: sql_nodes.Core, order: list[sql_nodes.OrderTerm] | None) -> bool:
-        """Return whether columns outside of aggregates have the values of a group's last row. With MIN or MAX SQLite
-        chooses the right row itself.
-        """
-        parts = [core.columns, core.having, order]
-        if any(calls(part, ("MIN", "MAX")) for part in parts):
-            return False
-        return core.group_by is not None or any(map(is_aggregate, parts))
 
     @staticmethod
     def _grouped(
