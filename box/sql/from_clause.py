@@ -176,7 +176,8 @@ class FromCompiler:
         tests = []
         if source.on is not None:
             try:
-                tests.append(self._queries.expressions(scope).condition(source.on))
+                with self._queries.naming_kept():  # its queries are named after the result columns
+                    tests.append(self._queries.expressions(scope).condition(source.on))
             except BoxError as error:  # as the first term of WHERE, after the result columns
                 scope.failure = scope.failure or error
         names = source.using
