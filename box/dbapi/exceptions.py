@@ -78,7 +78,7 @@ _NAMES: Final[dict[type[DatabaseError], str]] = {
         SQL_KEYWORD_IS_RESERVED SQL_SYNTAX_NEAR_TOKEN SQL_UNKNOWN_TOKEN SQL_PARSER_GENERIC SQL_ANALYZE_ARGUMENT
         SQL_COLUMN_COUNT_MAX SQL_PARSER_LIMIT SQL_COLUMN_COUNT SQL_PARSER_GENERIC_WITH_POS SQL_CANT_ADD_AUTOINC
         SQL_NO_SUCH_PRAGMA CREATE_FK_CONSTRAINT DROP_FK_CONSTRAINT CREATE_CK_CONSTRAINT CK_DEF_UNSUPPORTED
-        NO_SUCH_TRIGGER SQL_FUNC_WRONG_RET_COUNT
+        NO_SUCH_TRIGGER SQL_FUNC_WRONG_RET_COUNT NO_SUCH_FIELD_NAME_IN_SPACE
     """,
 }
 _BY_CODE: Final = {int(ErrorCode[name]): kind for kind, names in _NAMES.items() for name in names.split()}
@@ -104,6 +104,8 @@ def mapped(error: BoxError) -> Error:
     """Return the exception of PEP 249 that corresponds to an error of the node."""
     made = _class_of(error)(error.message)
     made.code = int(error.code)
+    for note in getattr(error, "__notes__", ()):
+        made.add_note(note)
     return made
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from box.data.codec import unpack
 from box.embed.named_rows import NamedRow, encode_values, row_type
-from box.errors import BoxError, ErrorCode, client_error
+from box.errors import ErrorCode, client_error
 from box.index.untracked import untrack
 
 if TYPE_CHECKING:
@@ -86,11 +86,7 @@ class PreparedStatement:
     def __init__(self, embedding: Embedding, text: str) -> None:
         ctx, self._core = embedding.new_context("prepare()"), embedding.core
         self._embedding = embedding
-        try:
-            prepared = self._core.sql.prepare(ctx, text)
-        except BoxError as error:
-            advise(error, self._core)
-            raise
+        prepared = self._core.sql.prepare(ctx, text)
         self._id = prepared.id
         self._is_open = True
         embedding.prepared[self._id] += 1
@@ -153,24 +149,7 @@ def text_of(prepared: PreparedStatement, ctx: Context) -> str:
 async def execute(embedding: Embedding, text: str, params: Parameters) -> SqlResult:
     """Run a statement in the context of the calling task; see `Node.execute`."""
     ctx, core = embedding.new_context("execute()"), embedding.core
-    try:
-        return await run(core, ctx, text, params)
-    except BoxError as error:
-        advise(error, core)
-        raise
-
-
-def advise(error: BoxError, core: Instance) -> None:
-    """Add a note to the error about a missing space if a space has this name in other letters: SQL folds names to upper
-    case unless they are quoted.
-    """
-    if error.code != ErrorCode.NO_SUCH_SPACE:
-        return
-    missing = error.message.partition("'")[2].rpartition("'")[0]
-    for space in core.schema.spaces.values():
-        if space.name != missing and space.name.upper() == missing:
-            error.add_note(f'SQL folds names without quotes to upper case: write "{space.name}" in double quotes.')
-            return
+    return await run(core, ctx, text, params)
 
 
 async def run(core: Instance, ctx: Context, text: str, params: Parameters) -> SqlResult:

@@ -309,6 +309,20 @@ def calls_of(expr: object, names: tuple[str, ...]) -> Iterator[sql_nodes.Functio
         yield from calls_of(child, names)
 
 
+def functions_of(expr: object) -> set[str]:
+    """Return the names of the functions that an expression calls, apart from queries in it."""
+    found: set[str] = set()
+    left = [expr]
+    while left:
+        item = left.pop()
+        if isinstance(item, sql_nodes.Select):
+            continue
+        if isinstance(item, sql_nodes.FunctionCall):
+            found.add(item.name)
+        left += sql_nodes.children(item)
+    return found
+
+
 def counts_rows(core: sql_nodes.Core) -> bool:
     """Return whether a query has nothing but GROUP_CONCAT() of a whole table: as in Tarantool 2.8, that counts rows."""
     if len(core.columns) != 1 or len(core.sources) != 1 or core.where is not None or core.group_by is not None:

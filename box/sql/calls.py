@@ -41,6 +41,8 @@ SHOWN_PLAIN: Final = ("MIN", "MAX", *sorted(_LIKELY))
 """Functions of which complete metadata tell no more than the type, though they give a value of a column."""
 _SAME: Final = frozenset(("COALESCE", "GREATEST", "IFNULL", "LEAST", "NULLIF", "QUOTE", *_LIKELY))
 """Functions that return an argument as it is."""
+_COUNTED_LATE: Final = frozenset(("GREATEST", "LEAST", "ROUND", "SUBSTR"))
+"""Functions of which Tarantool counts the arguments when it calls them."""
 _ARGS_MAX: Final = 127
 """The limit of Tarantool for the arguments of a function."""
 _ONE_ARGUMENT: Final = "DISTINCT aggregates must have exactly one argument"
@@ -154,8 +156,11 @@ class CallCompiler:
 
     def _builtin(self, expr: sql_nodes.FunctionCall, scope: ExpressionCompiler) -> Typed:
         entry = SCALARS[expr.name]
-        entry.check_count(len(expr.args))
+        if expr.name not in _COUNTED_LATE:
+            entry.check_count(len(expr.args))
         args = [scope.compile(arg) for arg in expr.args]
+        if not entry.least <= len(args) <= entry.most:
+            return Typed(f"lb_wrong_count('{entry.name}', '{entry.expected}', {len(args)})", entry.returns, "any")
         if expr.name not in _SAME:
             args = list(map(exact, args))
         has_aggregate = any(arg.has_aggregate for arg in args)

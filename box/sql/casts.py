@@ -274,3 +274,10 @@ def convert(value: Value, type_name: str) -> Value:
         return _IMPLICIT.get(type_name, _any)(value)
     except NotConvertible:
         raise mismatch(value, type_name) from None
+
+
+def in_trigger(value: Value, type_name: str) -> Value:
+    """Return the value that a column of this type has as NEW or OLD in a trigger or in the action of a foreign key. As
+    in Tarantool 2.8.1, an integer in a column of type NUMBER is a double there.
+    """
+    return float(value) if type_name == "number" and type(value) is int else value

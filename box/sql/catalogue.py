@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from box.errors import ErrorCode, client_error
 from box.schema.access import Privilege
+from box.sql.advice import unknown_name
 from box.sql.kinds import kind_of
 from box.sql.scope import KnownColumn
 
 if TYPE_CHECKING:
+    from box.errors import BoxError
     from box.schema.access import Credentials
     from box.schema.collation_def import CollationDef
     from box.schema.function import FunctionDef
@@ -36,10 +38,15 @@ class Catalogue:
         """
         space = self.find(name)
         if space is None:
-            raise client_error(ErrorCode.NO_SUCH_SPACE, name)
+            raise self.unknown(name)
         if not space.definition.fields:
             raise client_error(ErrorCode.UNSUPPORTED, "SQL", "space without format")
         return space
+
+    def unknown(self, name: str) -> BoxError:
+        """Return the error of a table that does not exist."""
+        names = (space.name for space in self.schema.spaces.values())
+        return unknown_name(client_error(ErrorCode.NO_SUCH_SPACE, name), name, names)
 
     def find(self, name: str) -> Space | None:
         """Return a table or a view by its name, or None."""
@@ -113,8 +120,8 @@ class UnknownCollation(int):
         return str(self)
 
 
-def columns_of(space: Space) -> list[KnownColumn]:
-    """Return the columns of a space."""
+def columns_of(space: Space, alias: str | None = None) -> list[KnownColumn]:
+    """Return the columns of a space, which SQLite knows by this alias."""
     auto = space.sequence_field if space.sequence is not None else -1
     return [
         KnownColumn(
@@ -124,6 +131,7 @@ def columns_of(space: Space) -> list[KnownColumn]:
             field.collation_id or 0,
             field.is_nullable,
             number == auto,
+            "" if alias is None else f"{alias}.c{number}",
             is_plain=True,
         )
         for number, field in enumerate(space.definition.fields)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, Protocol
 
-from box.errors import BoxError, ErrorCode, client_error
+from box.errors import BoxError
 from box.sql import sql_nodes
 from box.sql.kinds import collation_name
 from box.sql.parse.token_reader import generic
@@ -159,10 +159,42 @@ def _column_of(expr: object, scope: QueryScope | None) -> KnownColumn | None:
 
 def _resolve_names(expr: object, scope: QueryScope | None) -> None:
     if isinstance(expr, sql_nodes.Name) and (scope is None or scope.find_here(expr) is None):
-        if expr.table is not None:
-            raise client_error(ErrorCode.NO_SUCH_FIELD_NAME_IN_SPACE, expr.name, expr.table)
-        raise client_error(ErrorCode.SQL_CANT_RESOLVE_FIELD, expr.name)
+        raise (scope or QueryScope()).unknown(expr)
     if isinstance(expr, sql_nodes.Select):
         return
     for child in sql_nodes.children(expr):
         _resolve_names(child, scope)
+
+
+def _constant_place(expr: sql_nodes.Expr) -> int | None:
+    return expr.value if isinstance(expr, sql_nodes.Literal) and type(expr.value) is int else None
+
+
+def place_of(expr: sql_nodes.Expr, count: int, number: int, clause: str) -> int | None:
+    """Return the place of the result column that a number in ORDER BY or GROUP BY stands for; None for another term.
+
+    Raises:
+        ClientError: SQL_PARSER_GENERIC, there is no such column.
+    """
+    if isinstance(expr, sql_nodes.Unary) and expr.op == "-":
+        inner = _constant_place(expr.operand)
+        expr = expr if inner is None else sql_nodes.Literal(-inner)
+    if not isinstance(expr, sql_nodes.Literal) or type(expr.value) is not int:
+        return None
+    if not 1 <= expr.value <= count:
+        raise generic(f"Error at {clause} BY in place {number}: term out of range - should be between 1 and {count}")
+    return expr.value - 1
+
+
+def with_ties(terms: list[str], groups: list[str], *, is_reversed: bool) -> list[str]:
+    """Return terms of ORDER BY that put rows which they consider equal in the order in which Tarantool has them.
+
+    With `is_reversed`, because of LIMIT after a descending order, this is the opposite of the order in which they were
+    found. Groups are found in the order of GROUP BY; SQLite gives it the directions of as many terms of ORDER BY, which
+    a further term that is constant prevents.
+    """
+    if is_reversed:
+        return [*terms, "lb_next() DESC"]
+    if len(terms) != len(groups) or not any(term.endswith(" DESC") for term in terms):
+        return terms
+    return terms if {term.removesuffix(" DESC") for term in terms} == set(groups) else [*terms, "(0 + 0)"]

@@ -269,7 +269,7 @@ class Definer:
         if space is None:
             if statement.if_exists:
                 return Changed(0)
-            raise client_error(ErrorCode.NO_SUCH_SPACE, statement.name)
+            raise self._catalogue(ctx).unknown(statement.name)
         is_view = space.definition.opts.view
         if is_view != (statement.kind == "VIEW"):
             raise client_error(ErrorCode.DROP_SPACE, space.name, f"use DROP {'VIEW' if is_view else 'TABLE'}")

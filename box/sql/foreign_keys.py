@@ -17,6 +17,7 @@ from box.errors import BoxError, ErrorCode, client_error
 from box.index import IteratorType
 from box.schema.access import Privilege
 from box.sql import sql_nodes
+from box.sql.casts import in_trigger
 from box.sql.parse import parse_expression
 from box.sql.stored_values import Value, execute_error
 
@@ -214,10 +215,11 @@ class ForeignKeys:
             await self._change_child(ctx, child, row, None)
             return
         changed = list(row)
+        types = [field.type.value for field in self._schema.space(key.parent_id).definition.fields]
         for own, place in key.links:
             if action == "cascade":
                 assert new is not None
-                changed[own] = new[place]
+                changed[own] = in_trigger(new[place], types[place])
             else:
                 changed[own] = self._default(child, own) if action == "set_default" else None
         await self._change_child(ctx, child, row, changed)

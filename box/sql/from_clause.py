@@ -137,7 +137,7 @@ class FromCompiler:
             raise client_error(ErrorCode.NO_SUCH_INDEX_NAME, source.indexed_by, space.name)
         if space.definition.opts.view:
             return self._view(space, name, alias)
-        columns = [_placed(column, alias, place) for place, column in enumerate(columns_of(space))]
+        columns = columns_of(space, alias)
         definitions = [index.definition for index in space.indexes.values() if not index.definition.opts.get("func")]
         leading = {definition.parts[0].fieldno for definition in definitions if definition.parts}
         keys = {
@@ -176,7 +176,8 @@ class FromCompiler:
         tests = []
         if source.on is not None:
             try:
-                tests.append(self._queries.expressions(scope).condition(source.on))
+                with self._queries.naming_kept():  # its queries are named after the result columns
+                    tests.append(self._queries.expressions(scope).condition(source.on))
             except BoxError as error:  # as the first term of WHERE, after the result columns
                 scope.failure = scope.failure or error
         names = source.using

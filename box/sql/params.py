@@ -11,6 +11,13 @@ from box.sql.stored_values import Value, execute_error
 _COUNT_MAX: Final = 65000
 """Tarantool's limit of parameter values."""
 _KINDS: Final[dict[type, str]] = {dict: "MAP", list: "ARRAY"}
+_ADVICE: Final = {
+    "Decimal": "pass a float or a str",
+    "UUID": "pass its str or bytes",
+    "datetime": "pass a text such as that of isoformat()",
+    "Datetime": "pass a text such as that of isoformat()",
+}
+"""For types that spaces can hold but no statement of Tarantool 2.8 can take: what a program can pass instead."""
 
 
 def check_values(given: Sequence[Value]) -> None:
@@ -59,8 +66,12 @@ def _check(number: int, item: Value) -> None:
         name, value = next(iter(item.items()))
         shown = f"'{name}'"
     if type(value) not in (bool, int, float, str, bytes, type(None)):
-        kind = _KINDS.get(type(value), "USERDATA")
-        raise client_error(ErrorCode.SQL_BIND_TYPE, kind, shown)
+        kind = type(value)
+        error = client_error(ErrorCode.SQL_BIND_TYPE, _KINDS.get(kind, "USERDATA"), shown)
+        if kind.__name__ in _ADVICE:
+            advice = f"{_ADVICE[kind.__name__]}, or use the methods of the space"
+            error.add_note(f"SQL of Tarantool 2.8 has no parameters of type {kind.__name__}: {advice}.")
+        raise error
 
 
 def kinds(values: Sequence[Value]) -> tuple[type, ...]:

@@ -13,11 +13,20 @@ from typing import Final
 
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.sql import sql_nodes
-from box.sql.aggregates import AGGREGATES, aggregate_of, counts_rows, is_aggregate
+from box.sql.aggregates import AGGREGATES, aggregate_of, counts_rows, functions_of, is_aggregate
 from box.sql.calls import SHOWN_PLAIN, CallCompiler
 from box.sql.catalogue import Catalogue, UnknownCollation
 from box.sql.common_tables import CommonTables
-from box.sql.compound_queries import check_sorted, combined, is_collated, keys_of, order_terms, ordered_place
+from box.sql.compound_queries import (
+    check_sorted,
+    combined,
+    is_collated,
+    keys_of,
+    order_terms,
+    ordered_place,
+    place_of,
+    with_ties,
+)
 from box.sql.expression_compiler import ExpressionCompiler
 from box.sql.from_clause import FromCompiler
 from box.sql.kinds import as_kind, collation_name, joined, truth
@@ -286,7 +295,7 @@ class QueryCompiler:
             expr, collation = term.expr, 0
             if isinstance(expr, sql_nodes.Collate):
                 collation, expr = self.collation_order(expr.name), expr.operand
-            place = _place_of(expr, len(columns), number, "ORDER")
+            place = place_of(expr, len(columns), number, "ORDER")
             if place is None:
                 place = ordered_place(expr, number, cores)
             found.append((place, term.is_desc, collation or columns[place].collation))
@@ -322,6 +331,7 @@ class _Core:
         self.results: list[sql_nodes.ResultColumn] = []
         self.scope: QueryScope | None = None
         self.is_one_group = False
+        self._groups: list[str] = []
         if core.values is not None:
             self._compile_values(core.values, outer)
             return
@@ -336,8 +346,14 @@ class _Core:
         compiler = queries.expressions(scope)
         scope.allows_aggregates = scope.has_aggregates = True
         scope.on_aggregate = self._found_aggregate
-        scope.extreme = queries.calls.extreme([core.columns, core.having, order], compiler)
-        if scope.extreme or self._has_last_row(core, order):
+        parts = [core.columns, core.having, order]
+        called = functions_of(parts)
+        if not called.isdisjoint(("MIN", "MAX")):
+            scope.extreme = queries.calls.extreme(parts, compiler)
+        elif core.group_by is not None or (called and any(map(is_aggregate, parts))):
+            # SQLite chooses the right row itself if there is MIN or MAX.
+            scope.is_of_last_row = True
+        if scope.extreme or scope.is_of_last_row:
             scope.grouped = list(self._grouped(core, results, scope))
             scope.is_of_last_row = True
         self.rows = [[self._result(compiler, result) for result in results]]
@@ -349,7 +365,7 @@ class _Core:
         self.spans = [result.span for result in results]
         self.columns = [self._column(name, item) for name, item in zip(names, self.rows[0], strict=True)]
         for column, result in zip(self.columns, results, strict=True):
-            if isinstance(result.expr, sql_nodes.Subquery) or calls(result.expr, SHOWN_PLAIN):
+            if isinstance(result.expr, sql_nodes.Subquery) or (called and calls(result.expr, SHOWN_PLAIN)):
                 column.shows_collation = column.is_plain = False
         # In WHERE of a query with aggregates those of a query around it may stand.
         scope.allows_aggregates, scope.has_aggregates = self._is_aggregate, False
@@ -368,23 +384,13 @@ class _Core:
         if is_distinct and order is not None and self._keeps_last(order):
             tail, is_distinct = tail + self._grouped_by_all(), False
         if order is not None:
-            tail += self._order_by(order, compiler)
+            tail += self._order_by(order, compiler, is_limited=select.limit is not None)
         self.is_one_group = self._is_aggregate and core.group_by is None
         self.head = "SELECT DISTINCT " if is_distinct else "SELECT "
         self.tail = tail
 
     def _found_aggregate(self) -> None:
         self._is_aggregate = True
-
-    @staticmethod
-    def _has_last_row(core: sql_nodes.Core, order: list[sql_nodes.OrderTerm] | None) -> bool:
-        """Return whether columns outside of aggregates have the values of a group's last row. With MIN or MAX SQLite
-        chooses the right row itself.
-        """
-        parts = [core.columns, core.having, order]
-        if any(calls(part, ("MIN", "MAX")) for part in parts):
-            return False
-        return core.group_by is not None or any(map(is_aggregate, parts))
 
     @staticmethod
     def _grouped(
@@ -506,12 +512,13 @@ class _Core:
         parts = []
         self._scope.allows_aggregates = self._scope.has_aggregates = True  # so that the error is that of GROUP BY
         for number, term in enumerate(terms, 1):
-            place = _place_of(term, len(self.rows[0]), number, "GROUP")
+            place = place_of(term, len(self.rows[0]), number, "GROUP")
             results = self._scope.results or []
             item = compiler.compile(term) if place is None else self._result(compiler, results[place])
             if item.has_aggregate:
                 raise generic("aggregate functions are not allowed in the GROUP BY clause")
             parts += keys_of(item)
+        self._groups = parts
         return f" GROUP BY {', '.join(parts)}"
 
     def _having(self, core: sql_nodes.Core, compiler: ExpressionCompiler) -> str:
@@ -524,13 +531,14 @@ class _Core:
             raise execute_error(text)
         return f" HAVING {truth(item)}"
 
-    def _order_by(self, terms: list[sql_nodes.OrderTerm], compiler: ExpressionCompiler) -> str:
-        parts = []
+    def _order_by(self, terms: list[sql_nodes.OrderTerm], compiler: ExpressionCompiler, *, is_limited: bool) -> str:
+        parts: list[str] = []
+        is_reversed = is_limited and all(term.is_desc for term in terms)
         for number, term in enumerate(terms, 1):
             expr, collation = term.expr, 0
-            place = _place_of(expr, len(self.rows[0]), number, "ORDER")
+            place = place_of(expr, len(self.rows[0]), number, "ORDER")
             if place is None and isinstance(expr, sql_nodes.Collate):
-                place = _place_of(expr.operand, len(self.rows[0]), number, "ORDER")
+                place = place_of(expr.operand, len(self.rows[0]), number, "ORDER")
                 if place is not None:
                     collation = self._queries.collation_order(expr.name)
             if place is None and isinstance(expr, sql_nodes.Name) and expr.table is None:
@@ -539,8 +547,10 @@ class _Core:
             item = self.rows[0][place] if place is not None else compiler.compile(expr)
             if item.has_aggregate and not has_groups:
                 raise generic(f"misuse of aggregate: {aggregate_of(expr)}()")
+            if number == 1 and item.column is not None and item.column.leads_index:
+                is_reversed = False  # an index, read backwards, gives this order
             parts += keys_of(item, collation, term.is_desc)
-        return f" ORDER BY {', '.join(parts)}"
+        return f" ORDER BY {', '.join(with_ties(parts, self._groups, is_reversed=is_reversed))}"
 
     @property
     def _aliases(self) -> list[str | None]:
@@ -571,21 +581,6 @@ class _StarColumn:
     table: str | None
     place: int
     column: KnownColumn
-
-
-def _constant_place(expr: sql_nodes.Expr) -> int | None:
-    return expr.value if isinstance(expr, sql_nodes.Literal) and type(expr.value) is int else None
-
-
-def _place_of(expr: sql_nodes.Expr, count: int, number: int, clause: str) -> int | None:
-    if isinstance(expr, sql_nodes.Unary) and expr.op == "-":
-        inner = _constant_place(expr.operand)
-        expr = expr if inner is None else sql_nodes.Literal(-inner)
-    if not isinstance(expr, sql_nodes.Literal) or type(expr.value) is not int:
-        return None
-    if not 1 <= expr.value <= count:
-        raise generic(f"Error at {clause} BY in place {number}: term out of range - should be between 1 and {count}")
-    return expr.value - 1
 
 
 def _common_collation(items: list[Typed], select: sql_nodes.Select) -> int:

@@ -21,6 +21,7 @@ from box.index import IteratorType
 from box.schema.access import Privilege
 from box.schema.ids import SpaceId
 from box.sql import sql_nodes
+from box.sql.advice import unknown_field
 from box.sql.casts import convert
 from box.sql.catalogue import Catalogue
 from box.sql.inserted_rows import constant_rows, has_one_row, sort_gathered
@@ -113,7 +114,7 @@ class ChangeRunner:
         places: list[int] = []
         for name in insert.columns:
             if name not in names:
-                raise client_error(ErrorCode.NO_SUCH_FIELD_NAME_IN_SPACE, name, space.name)
+                raise unknown_field(space, name)
             place = names.index(name)
             if place in places:
                 raise generic(f"table id list: duplicate column name {name}")
@@ -358,7 +359,7 @@ class ChangeRunner:
         for number, field in enumerate(space.definition.fields):
             if field.name == name:
                 return number
-        raise client_error(ErrorCode.NO_SUCH_FIELD_NAME_IN_SPACE, name, space.name)
+        raise unknown_field(space, name)
 
     def _changed_table(
         self,

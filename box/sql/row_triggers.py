@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from box.errors import BoxError
 from box.session import Context
 from box.sql import sql_nodes
+from box.sql.casts import in_trigger
 from box.sql.catalogue import columns_of
 from box.sql.exact_names import with_exact_names
 from box.sql.flat_calls import deeper
@@ -214,7 +215,7 @@ def _special(
             continue
         found = columns_of(space)
         for number, column in enumerate(found):
-            values.append(row[number] if number < len(row) else None)
+            values.append(in_trigger(row[number], column.type) if number < len(row) else None)
             place = f":p{len(values)}"
             column.sql = f"lb_truth({place})" if column.kind == "bool" else place
         columns[name] = found

@@ -8,6 +8,7 @@ from typing import Final
 
 from box.errors import BoxError, ErrorCode, client_error
 from box.sql import sql_nodes
+from box.sql.advice import unknown_name
 from box.sql.parse.token_reader import generic
 
 _BINARY: Final = (0, 3)
@@ -128,9 +129,24 @@ class QueryScope:
             if found is not None:
                 return found
             scope = scope.outer
+        raise self.unknown(name)
+
+    def unknown(self, name: sql_nodes.Name) -> BoxError:
+        """Return the error of a name that is known neither here nor outwards."""
         if name.table is not None:
-            raise client_error(ErrorCode.NO_SUCH_FIELD_NAME_IN_SPACE, name.name, name.table)
-        raise client_error(ErrorCode.SQL_CANT_RESOLVE_FIELD, name.name)
+            error = client_error(ErrorCode.NO_SUCH_FIELD_NAME_IN_SPACE, name.name, name.table)
+        else:
+            error = client_error(ErrorCode.SQL_CANT_RESOLVE_FIELD, name.name)
+        return unknown_name(error, name.name, self._column_names(name.table))
+
+    def _column_names(self, table: str | None) -> Iterator[str]:
+        """Return the names of the columns of a relation, or of all relations, from here outwards."""
+        scope: QueryScope | None = self
+        while scope is not None:
+            for relation in scope.relations:
+                if table in (None, relation.name):
+                    yield from (column.name for column in relation.columns)
+            scope = scope.outer
 
     def find_here(self, name: sql_nodes.Name) -> KnownColumn | sql_nodes.ResultColumn | None:
         """Find the column with a name, or the result column with such an alias, in this scope alone."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from operator import attrgetter
+from typing import Any, Final, cast
 
 from box.errors import BoxError
 
@@ -473,10 +476,32 @@ class Parsed:
     """A syntax error after the complete statement. Errors of the statement itself come first."""
 
 
-def children(node: object) -> Iterator[object]:
-    """Return the nodes directly inside a node."""
-    if isinstance(node, list | tuple):
-        yield from node
-    elif is_dataclass(node):
-        for item in fields(node):
-            yield getattr(node, item.name)
+def children(node: object) -> Sequence[object]:
+    """Return what is directly inside a node or a list; names, numbers and texts have nothing inside."""
+    kind = type(node)
+    if kind is list or kind is tuple:
+        return cast("Sequence[object]", node)
+    values_of = _VALUES.get(kind)
+    if values_of is None:
+        values_of = _VALUES[kind] = _values_of(kind)
+    return values_of(node)
+
+
+_VALUES: Final[dict[type, Callable[[Any], Sequence[object]]]] = {}
+"""For each type of objects, the function that returns what is inside of one."""
+_WORD: Final = re.compile(r"\w+")
+_PLAIN: Final = frozenset("None bool int float str bytes list tuple field default_factory".split())
+"""Words of the types of fields that hold no nodes."""
+
+
+def _values_of(kind: type) -> Callable[[Any], Sequence[object]]:
+    """Return the function that returns the values of those fields of a node that may hold nodes."""
+    declared = fields(kind) if is_dataclass(kind) else ()
+    names = [item.name for item in declared if not _PLAIN.issuperset(_WORD.findall(str(item.type)))]
+    if not names:
+        return lambda node: ()
+    if len(names) == 1:
+        get = attrgetter(names[0])
+        return lambda node: (get(node),)
+    found: Callable[[Any], Sequence[object]] = attrgetter(*names)
+    return found

@@ -5,6 +5,7 @@ A running statement has a connection of its own, so that its functions and trigg
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -288,6 +289,8 @@ class Connection:
         add("lb_version", lambda: self.env.version)
         add("lb_raise", raise_error)
         add("lb_second_row", _second_row)
+        add("lb_wrong_count", _wrong_count)
+        add("lb_next", itertools.count().__next__)
         add("lb_call", self._call)
         add("lb_randomblob", self._randomblob)
         for name, (factory, count) in _AGGREGATES.items():
@@ -416,7 +419,6 @@ _PLAIN_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lb_plain": lambda stored: text_argument(load(stored)),
     "lb_printf": printf_argument,
     "lb_limit": _limit,
-    "lb_wrong_count": _wrong_count,
     "lb_rem0": operators.exact_remainder,
     "lb_offset": _offset,
 }

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from box.embed import Node as AsynchronousNode
 from box.embed import NodeInfo, NodeOptions
-from box.embed.sql_statements import advise
 from box.errors import BoxError, ErrorCode, unsupported
 from box.sync.blocking_prepared import BlockingPrepared
 from box.sync.blocking_schema import BlockingSchema, BlockingSpaces
@@ -132,11 +131,7 @@ class BlockingNode:
     def execute(self, sql: str, params: Parameters = ()) -> SqlResult:
         """Run a statement of SQL; see `box.Node.execute`."""
         contexts = self._running
-        try:
-            result = contexts.execute(lambda ctx: contexts.statements.run_now(ctx, sql, params))
-        except BoxError as error:
-            advise(error, self.asynchronous._embedding.core)
-            raise
+        result = contexts.execute(lambda ctx: contexts.statements.run_now(ctx, sql, params))
         return contexts.call(lambda: self.asynchronous.execute(sql, params)) if result is None else result
 
     def arrow(self, sql: str, params: Parameters = ()) -> pa.Table:

@@ -109,3 +109,14 @@ def test_columns_of_a_join_in_parentheses(db: Session, query: str, names: str) -
         db.sql(f"INSERT INTO {table} VALUES (1, 1)")
     assert ", ".join(db.names(query)) == names
     assert len(db.sql(query)) == 1
+
+
+@pytest.mark.parametrize("join", ["join", "left join"])
+def test_queries_in_on_are_named_after_the_result_columns(db: Session, join: str) -> None:
+    db.sql("create table u (id int primary key)")
+    text = (
+        f"select a.id + 1, b.id + 1 from u as a {join} u as b on b.id = (select max(id) from u as c where c.id < a.id)"
+    )
+    assert db.names(text) == ["COLUMN_1", "COLUMN_2"]
+    db.sql(f"create view w as {text}")
+    assert db.names("select * from w") == ["COLUMN_1", "COLUMN_2"]

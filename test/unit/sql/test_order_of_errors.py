@@ -213,3 +213,24 @@ def test_parameters_without_a_place_are_errors_after_those_of_the_statement(
     db = start()
     db.sql("create table t (a int primary key, n int)")
     assert message in db.error(text, *params)[1]
+
+
+@pytest.mark.parametrize(
+    ("call", "expected", "count"),
+    [
+        ("round(a, 0, 1)", "1 or 2", 3),
+        ("substr(s)", "1 or 2", 1),
+        ("greatest(a)", "at least two", 1),
+        ("least()", "at least two", 0),
+    ],
+)
+def test_some_functions_count_their_arguments_when_they_are_called(
+    db: Session, call: str, expected: str, count: int
+) -> None:
+    db.sql("create table u (a int primary key, s text)")
+    assert db.sql(f"select {call} from u") == []
+    db.sql("insert into u values (1, 'x')")
+    assert db.sql(f"select a from u where a > 1 and {call} = 1") == []
+    name = call.partition("(")[0].upper()
+    text = f"Wrong number of arguments is passed to {name}(): expected {expected}, got {count}"
+    assert db.error(f"select {call} from u") == ("FUNC_WRONG_ARG_COUNT", text)

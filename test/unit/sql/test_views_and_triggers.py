@@ -303,3 +303,18 @@ def test_gathered_rows_are_inserted_in_their_order(logged: Session) -> None:
     logged.sql("CREATE TRIGGER qi AFTER INSERT ON q FOR EACH ROW BEGIN SELECT 1; END")
     logged.sql("INSERT OR IGNORE INTO q VALUES (12, 'z'), (12, NULL), (12, 0)")
     assert logged.sql("SELECT s FROM q WHERE id = 12") == [[None]]
+
+
+def test_numbers_are_doubles_in_triggers_and_actions(db: Session) -> None:
+    """NEW and OLD have doubles for integers in columns of type NUMBER, and so has a child that follows its parent."""
+    db.sql("create table p (id int primary key, n number unique)")
+    db.sql("create table c (id int primary key, n number references p (n) on update cascade)")
+    db.sql("create table log (id integer primary key autoincrement, v scalar)")
+    db.sql("create trigger i after insert on p for each row begin insert into log (v) values (new.n); end")
+    db.sql("create trigger u after update on p for each row begin insert into log (v) values (old.n), (new.id); end")
+    db.sql("insert into p values (1, 10), (2, 2.5), (3, null)")
+    db.sql("insert into c values (1, 10)")
+    db.sql("update p set n = 11 where id = 1")
+    found = [value for (value,) in db.sql("select v from log order by id")]
+    assert list(map(repr, found)) == ["10.0", "2.5", "None", "10.0", "1"]
+    assert repr(db.sql("select p.n, c.n from p, c where p.id = 1")) == "[[11, 11.0]]"
