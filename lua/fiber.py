@@ -305,3 +305,15 @@ class Waits:
 
 def _cancel_task(task: asyncio.Task[Any]) -> None:
     task.cancel()
+
+
+class Dispatchers:
+    """The calls into Lua that waits need."""
+
+    __slots__ = ("deliver", "deliver_error", "fire", "run")
+
+    def __init__(self, run: Any, deliver: Any, deliver_error: Any, fire: Any) -> None:
+        self.run = run
+        self.deliver = deliver
+        self.deliver_error = deliver_error
+        self.fire = fire
