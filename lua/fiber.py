@@ -325,3 +325,16 @@ class Waits:
 
 def _cancel_task(task: asyncio.Task[Any]) -> None:
     task.cancel()
+
+
+class Dispatchers:
+    """The calls into Lua that waits need."""
+
+    __slots__ = ("deliver", "deliver_error", "fire", "is_alone", "run")
+
+    def __init__(self, run: Any, deliver: Any, deliver_error: Any, fire: Any, is_alone: Any) -> None:
+        self.is_alone = is_alone
+        self.run = run
+        self.deliver = deliver
+        self.deliver_error = deliver_error
+        self.fire = fire

@@ -12,6 +12,7 @@ raise.
 from __future__ import annotations
 
 import asyncio
+import errno
 import importlib
 import os
 import sys
@@ -26,14 +27,16 @@ from box.journal.round import Round
 from box.wire.tarantool_version import PACKAGE_VERSION
 from lua.bindings.fiber import FiberBinding
 from lua.boundary import NoAccess, decode_error, encode_error, error_from_exception
-from lua.fiber import RUNNING_FIBER, WOKEN_MAX, Scheduler, Value, Waits
+from lua.fiber import RUNNING_FIBER, WOKEN_MAX, Dispatchers, Scheduler, Value, Waits
 from lua.machine import Machine
-from lua.module_files import module_text, read_module
 from lua.standard_output import OUTPUT
 from lua.turn_clock import CLOCKS
 
 __all__ = ["Runtime", "decode_error", "encode_error", "error_from_exception"]
 
+_MODULES = os.path.join(os.path.dirname(__file__), "modules")
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+"""Errors that say that a file is not there. After others, such as EMFILE, it may well be."""
 _FLAVOURS = ("luajit20", "luajit21")
 _NO_ARGS = bytes((FIXARRAY,))
 REQUEST_FIBER: Final = "main"
@@ -157,8 +160,8 @@ class Runtime:
         )
         memories: tuple[array[Any], ...] = (self._cells_memory, self._woken_memory, self._turn_times_memory)
         self._bind, self._start_lua = self._state.execute(
-            module_text("internal.boot"),
-            read_module,
+            _module_text("internal.boot"),
+            _read_module,
             self._bind_missing,
             *(float(memory.buffer_info()[0]) for memory in memories),
             name="@builtin/internal/boot.lua",
@@ -180,7 +183,7 @@ class Runtime:
             is_alone,
             self._flush,
         ) = self._start_lua()
-        self.waits.attach(cast(Scheduler, _Dispatchers(run, deliver, deliver_error, fire, is_alone)))
+        self.waits.attach(cast(Scheduler, Dispatchers(run, deliver, deliver_error, fire, is_alone)))
 
     def bind(self, name: str, function: Callable[..., Any], *, is_direct: bool = False) -> None:
         """Offer `function` to Lua as `require('internal.python').<name>`.
@@ -560,17 +563,34 @@ def _refuse(*_args: Any) -> Any:
     raise RuntimeError("the Lua runtime is closed")
 
 
-class _Dispatchers:
-    """The calls into Lua that waits need."""
+def _module_path(name: str) -> str:
+    """Return the file of a built-in module.
 
-    __slots__ = ("deliver", "deliver_error", "fire", "is_alone", "run")
+    An absolute path, or one that leaves the directory, is not a module's name and has no file.
+    """
+    parts = name.split(".")
+    is_name = all(part.replace("_", "").replace("-", "").isalnum() for part in parts)
+    return os.path.join(_MODULES, *parts) + ".lua" if is_name else ""
 
-    def __init__(self, run: Any, deliver: Any, deliver_error: Any, fire: Any, is_alone: Any) -> None:
-        self.is_alone = is_alone
-        self.run = run
-        self.deliver = deliver
-        self.deliver_error = deliver_error
-        self.fire = fire
+
+def _module_text(name: str) -> bytes:
+    """Return the source of a built-in module.
+
+    Raises:
+        OSError: there is no such module, or its file cannot be read.
+    """
+    with open(_module_path(name), "rb", buffering=0) as file:
+        return file.readall()
+
+
+def _read_module(name: bytes) -> bytes | tuple[None, bytes] | None:
+    """Return the source of a built-in module for Lua, None if there is no such module, or None and the reason why its
+    file cannot be read.
+    """
+    try:
+        return _module_text(os.fsdecode(name))
+    except OSError as error:
+        return None if error.errno in _ABSENT else (None, os.fsencode(str(error)))
 
 
 def _no_attributes(_object: Any, name: Any, _setting: bool) -> Any:

@@ -32,6 +32,17 @@ local statement                 -- the fiber of the running statement, or nil
 local is_interrupted = false
 local put_off, raised, every = 0, 0, EVERY
 
+-- Returns the innermost function in Lua below the hook: one of our own modules may be inside a C function.
+local function interrupted_place()
+    local level = INTERRUPTED + 1    -- one deeper, inside this function
+    local place = getinfo(level, 'S')
+    while place ~= nil and place.what == 'C' do
+        level = level + 1
+        place = getinfo(level, 'S')
+    end
+    return place
+end
+
 -- The debug hook, which runs in the running coroutine. Python says whether any fiber may be ended (the loop is blocked)
 -- or only the statement.
 local function hook()
@@ -40,7 +51,7 @@ local function hook()
     if not is_own and not python.console_ends_anybody() then
         return python.console_unhook()
     end
-    local place = getinfo(INTERRUPTED, 'S')
+    local place = interrupted_place()
     if fiber == nil or place == nil or DELICATE[place.source] then
         return
     end

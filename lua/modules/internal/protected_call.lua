@@ -8,7 +8,7 @@ local PARK = require('internal.scheduler').PARK
 
 local xpcall, pass, raw_create, raw_resume = xpcall, nested.pass, nested.raw_create, nested.raw_resume
 local running = coroutine.running
-local raw_getinfo = debug.getinfo
+local raw_getinfo, raw_traceback = debug.getinfo, debug.traceback
 local described, stands_for_c = standard.described, standard.stands_for_c
 local frames, shorten = stack_text.frames, stack_text.shorten
 local error, getmetatable, math, rawequal = error, getmetatable, math, rawequal
@@ -138,7 +138,9 @@ function debug.traceback(...)
     end
     local is_own = thread == running()
     level = type(level) == 'number' and level or is_own and 1 or 0
-    if not is_own then
+    if thread == nil then
+        return hide(raw_traceback(message or '', level + 1)):sub(message and 1 or 2)    -- no fiber runs
+    elseif not is_own then
         return under(message, frames(thread, level), level)
     end
     local co = failed[thread]

@@ -95,7 +95,7 @@ $T -e "print(1, setmetatable({}, {__tostring = function() os.exit(8) end}))"
 echo $?
 
 # == no exit with a fiber
-$T -e "local f = require('fiber') f.create(function() f.sleep(0.1) print('late') end) print('end')" & sleep 1.5
+$T -e "local f = require('fiber') f.create(function() f.sleep(0.5) print('late') end) print('end')" & sleep 2.5
 end TERM $!
 
 # == modules beside the script

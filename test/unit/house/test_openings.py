@@ -36,8 +36,7 @@ EXCEPTIONS_OF_LUA = {
     "lua.bindings.fiber": "the end of the process; whether its clock is that of the system",
     "lua.bindings.fio": "the accounts of the system",
     "lua.bindings.popen": "refused where there is no outside",
-    "lua.module_files": "its own sources",
-    "lua.runtime": "the defaults of its clocks and its directory",
+    "lua.runtime": "its own sources, the defaults of its clocks and its directory",
     "lua.standard_output": "standard output",
 }
 """Other Python halves of Lua modules that use the operating system, by the reason."""
