@@ -8,6 +8,7 @@ row_changes, row_triggers, foreign_keys          INSERT, REPLACE, UPDATE, DELETE
 pauses                                           turns of long queries
 flat_calls                                       triggers that fire triggers, without deep stacks
 pragmas, explain, user_functions                 PRAGMA, EXPLAIN, functions of Lua
+advice                                           notes on errors, for programs in Python
 table_rows, definer                              CREATE, DROP, ALTER as rows of system spaces
 hooks                                            checks, views and triggers, for the dictionary
 ```
