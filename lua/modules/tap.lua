@@ -91,7 +91,7 @@ end
 
 function methods.plan(test, count)
     test.planned = count
-    say(test, 0, '1..' .. count)
+    say(test, 0, format('1..%d', count))
 end
 
 -- ---- comparisons -----------------------------------------------------------------------------
