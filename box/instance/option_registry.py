@@ -15,16 +15,19 @@ Value = Any
 Values = dict[str, Value]
 
 
+_LAST: Final = 1000
+
+
 class Option(NamedTuple):
     """An option of `box.cfg`. `types` is Tarantool's text for its Lua types; `order` sorts the application of
-    changes.
+    changes: options without one are the last.
     """
 
     name: str
     types: str
     default: Value = None
     dynamic: bool = False
-    order: int = 0
+    order: int = _LAST
 
 
 def _options(*rows: Option) -> dict[str, Option]:

@@ -35,6 +35,10 @@ class Listener(Protocol):
     def address(self) -> str: ...
 
     @property
+    def fd(self) -> int:
+        """The descriptor of the listening socket; 0 in a simulation, where it has none."""
+
+    @property
     def replaced(self) -> Replaced | None:
         """The file that the unix socket has replaced, or None."""
 

@@ -168,10 +168,13 @@ def _remove_socket_file(path: str) -> None:
 class SocketListener:
     """A listening socket, served by a loop."""
 
-    def __init__(self, server: asyncio.Server, address: Any, path: str | None, replaced: Replaced | None) -> None:
+    def __init__(
+        self, server: asyncio.Server, sock: socket.socket, path: str | None, replaced: Replaced | None
+    ) -> None:
         self.replaced = replaced
+        self.fd = sock.fileno()
         self._server = server
-        self._address = address
+        self._address: Any = sock.getsockname()
         self._path = path
         forks.own(self)
 
@@ -205,7 +208,7 @@ class SocketNetwork:
             server = await self._loop.create_server(factory, sock=sock)
         # The loop has set its own backlog, which is also how many connections it accepts in one turn: set ours again.
         sock.listen(BACKLOG)
-        return SocketListener(server, sock.getsockname(), uri.unix, replaced)
+        return SocketListener(server, sock, uri.unix, replaced)
 
     async def connect(self, uri: Uri, factory: ProtocolFactory) -> None:
         if uri.unix is not None:

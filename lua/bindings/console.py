@@ -65,8 +65,9 @@ class ConsoleBinding(Binding):
     # -- servers
 
     @waiting("console_listen")
-    async def listen(self, address: bytes) -> tuple[int, bytes, bytes] | tuple[None, bytes]:
-        """Listen on an address. Returns (number, host, port), or (None, reason)."""
+    async def listen(self, address: bytes) -> tuple[int, int, bytes] | tuple[None, bytes]:
+        """Listen on an address. Returns (number, descriptor, the socket's address as a map), or (None, reason)."""
+        from box.data.codec import pack
         from lua.text_console.server import ConsoleServer, ListenError
 
         if self._serve_handle is None:
@@ -78,7 +79,7 @@ class ConsoleBinding(Binding):
             return None, str(error).encode(errors="surrogateescape")
         self._last_number += 1
         self.servers[self._last_number] = server
-        return self._last_number, server.host.encode(), server.port.encode()
+        return self._last_number, server.fd, pack(server.name)
 
     @exported("console_unlisten")
     def unlisten(self, number: float) -> Outcome:

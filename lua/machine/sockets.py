@@ -179,6 +179,11 @@ class SystemSockets:
     """The operating system's sockets."""
 
     def open(self, family: int, kind: int, protocol: int) -> socket.socket:
+        # Python takes -1 for its own default.
+        if family < 0:
+            raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))
+        if kind < 0 or protocol < 0:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         return socket.socket(family, kind, protocol)
 
     async def getaddrinfo(self, loop: asyncio.AbstractEventLoop, query: AddressQuery) -> list[AddressInfo]:

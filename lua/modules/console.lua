@@ -415,31 +415,16 @@ local function serve(connection)
     end
 end
 
-local server_mt = {
-    __index = {
-        close = function(self)
-            scheduler.daemon_timers = scheduler.daemon_timers - (self.is_open and 1 or 0)
-            self.is_open = false
-            return python.console_unlisten(self.id)
-        end,
-        name = function(self)
-            return {host = self.host, port = self.port}
-        end,
-    },
-}
-
 local function listen(uri)
     local address = uri == nil and 'unix/:' .. DEFAULT_SOCKET or tostring(uri)
-    local id, host, port = wait(python.console_listen(address))
+    local id, fd, name = wait(python.console_listen(address))
     if not id then
-        if host == 'usage' then
+        if fd == 'usage' then
             error('Usage: console.listen("[host:]port")')
         end
-        error(host)
+        error(fd)
     end
-    -- A socket that listens waits with a timer, too.
-    scheduler.daemon_timers = scheduler.daemon_timers + 1
-    return setmetatable({id = id, host = host, port = port, is_open = true}, server_mt)
+    return require('internal.console_server').new(id, fd, require('msgpack').decode(name))
 end
 
 -- ---- the interactive session ----------------------------------------------------------------

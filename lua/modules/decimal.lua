@@ -107,8 +107,10 @@ local function unary(name)
     end
 end
 
-local function check_decimal(value, usage)
-    if type(value) == 'nil' then
+-- The text of the first argument, which has to be a decimal. `least` is the number of arguments that the function needs.
+local function check_decimal(usage, least, ...)
+    local value = ...
+    if select('#', ...) < least then
         error('usage: ' .. usage, 3)
     elseif not is_decimal(value) then
         error(('expected %s as 1 argument'):format(type(value) == 'cdata' and 'decimal' or 'cdata'), 3)
@@ -117,26 +119,27 @@ local function check_decimal(value, usage)
 end
 
 local function scaling(name)
-    return function(value, scale)
-        local usage = ('decimal.%s(decimal, scale)'):format(name)
-        if type(scale) == 'nil' then
-            error('usage: ' .. usage, 2)
-        end
-        local text = check_decimal(value, usage)
-        return of_text(python.decimal_scaling(name, text, tonumber(scale) or 0))
+    local usage = ('decimal.%s(decimal, scale)'):format(name)
+    return function(...)
+        local text = check_decimal(usage, 2, ...)
+        local number = of_text(python.decimal_scaling(name, text, tonumber((select(2, ...))) or 0))
+        return number
     end
 end
 
-local function scale(value)
-    return python.decimal_scale(check_decimal(value, 'decimal.scale(decimal)'))
+local function scale(...)
+    local digits = python.decimal_scale(check_decimal('decimal.scale(decimal)', 1, ...))
+    return digits
 end
 
-local function precision(value)
-    return python.decimal_precision(check_decimal(value, 'decimal.precision(decimal)'))
+local function precision(...)
+    local digits = python.decimal_precision(check_decimal('decimal.precision(decimal)', 1, ...))
+    return digits
 end
 
-local function trim(value)
-    return of_text(python.decimal_unary('trim', check_decimal(value, 'decimal.trim(decimal)')))
+local function trim(...)
+    local text = check_decimal('decimal.trim(decimal)', 1, ...)
+    return of_text(python.decimal_unary('trim', text))
 end
 
 local LESS, EQUAL = 0, 1

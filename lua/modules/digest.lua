@@ -124,19 +124,19 @@ digest.murmur = setmetatable({default_seed = MURMUR_SEED, new = new_murmur}, {
     end,
 })
 
-local number_cell = ffi.new('uint64_t[1]')
+local number_cell, count_cell = ffi.new('uint64_t[1]'), ffi.new('int32_t[1]')
+-- What LuaJIT converts to a number of C.
+local CONVERTED = {number = true, cdata = true, boolean = true}
 
 -- Returns the bucket of a number. When the count of buckets changes, most numbers keep their bucket.
 function digest.guava(state, buckets)
-    if type(state) ~= 'number' and type(state) ~= 'cdata' then
+    if not CONVERTED[type(state)] then
         error(("bad argument #1 to '?' (cannot convert '%s' to 'uint64_t')"):format(type(state)), 2)
-    end
-    local count = tonumber(buckets)
-    if count == nil then
+    elseif not CONVERTED[type(buckets)] then
         error(("bad argument #2 to '?' (cannot convert '%s' to 'int')"):format(type(buckets)), 2)
     end
-    number_cell[0] = state
-    return python.digest_guava(ffi.string(number_cell, 8), bit.tobit(count))
+    number_cell[0], count_cell[0] = state, buckets
+    return python.digest_guava(ffi.string(number_cell, 8), count_cell[0])
 end
 
 -- ---- the rest --------------------------------------------------------------------------------

@@ -376,7 +376,7 @@ local is_measured = false
 
 function fiber.top()
     if not is_measured then
-        error('fiber.top() is disabled. Enable it with fiber.top_enable() first', 0)
+        error('fiber.top() is disabled. Enable it with fiber.top_enable() first', 2)
     end
     return fiber_times.top(fibers)
 end

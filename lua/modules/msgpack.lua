@@ -137,7 +137,7 @@ local function new_ibuf_decode(cfg)
             error('expected cdata as 1 argument', 2)
         end
         local value, pos = decoder.get_sized(cfg, ffi.cast(byte_pointer, rpos), 0)
-        return ffi.cast(char_pointer, ffi.cast(byte_pointer, rpos) + pos), value
+        return advanced(rpos, pos), value
     end
 end
 

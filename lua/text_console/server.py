@@ -59,6 +59,23 @@ class ConsoleServer:
         log.add_fiber(name)
         log.of_fiber(name).info("started")
 
+    @property
+    def fd(self) -> int:
+        """The descriptor of the listening socket."""
+        assert self._listener is not None
+        return self._listener.fd
+
+    @property
+    def name(self) -> dict[str, str | int]:
+        """The address of the listening socket, as `socket:name()` of Lua returns it."""
+        assert self._listener is not None
+        kind = {"type": "SOCK_STREAM"}
+        if self.host == "unix/":
+            return {"host": self.host, "port": self.port, "family": "AF_UNIX", **kind, "protocol": 0}
+        host, _, port = self._listener.address.rpartition(":")
+        family = "AF_INET6" if ":" in host else "AF_INET"
+        return {"host": host.strip("[]"), "port": int(port), "family": family, **kind, "protocol": "tcp"}
+
     def _accept(self) -> ConsoleConnection:
         return ConsoleConnection(self._runtime, self._on_made)
 

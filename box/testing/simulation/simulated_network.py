@@ -265,6 +265,8 @@ class SimulatedListener:
     """The class of the calling end, if a node's own protocol connects to here."""
     replaced: ClassVar[None] = None
     """Always None: no file is replaced by a simulated socket."""
+    fd: ClassVar[int] = 0
+    """Always 0: a simulated socket that listens has no descriptor."""
 
     def __init__(self, network: SimulatedNetwork, owner: SimulatedHost, served: ServedAddress) -> None:
         self.owner = owner

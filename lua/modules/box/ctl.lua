@@ -15,7 +15,7 @@ local function optional_number(level, ...)
     end
     local number = arguments.number((...))
     if number == nil then
-        arguments.bad(1, arguments.expected('number', (...)), level + 1)
+        arguments.bad(1, arguments.expected('number', ...), level + 1)
     end
     return number
 end
@@ -72,7 +72,7 @@ end
 
 function ctl.set_on_shutdown_timeout(...)
     if select('#', ...) ~= 1 then
-        error('function expected one argument', 2)
+        error('function expected one argument', 0)
     end
     local timeout = ...
     if type(timeout) ~= 'number' then

@@ -192,21 +192,8 @@ end
 
 M.injection = {}
 
-local function check_name(name)
-    if type(name) == 'number' then
-        return tostring(name)
-    elseif type(name) ~= 'string' then
-        arguments.bad(1, arguments.expected('string', name), 3)
-    end
-    return name
-end
-
-function M.injection.set(name, value)
-    return wait(python.errinj_set(check_name(name), encode(value)))
-end
-
-function M.injection.get(name)
-    return (decode(wait(python.errinj_get(check_name(name)))))
+local function name_in(...)
+    return arguments.text((...)) or arguments.bad(1, arguments.expected('string', ...), 3)
 end
 
 function M.injection.info()
@@ -215,6 +202,16 @@ function M.injection.info()
         result[entry[1]] = {state = entry[2]}
     end
     return result
+end
+
+function M.injection.set(...)
+    local name = name_in(...)
+    return wait(python.errinj_set(name, encode((select(2, ...)))))
+end
+
+function M.injection.get(...)
+    local name = name_in(...)
+    return (decode(wait(python.errinj_get(name))))
 end
 
 return setmetatable(M, {__call = call, __index = functions})

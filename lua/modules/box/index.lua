@@ -3,6 +3,7 @@
 -- A key of one number (for reads also one string) crosses to Python unchanged, any other key as a MessagePack array,
 -- where it is often another one with salt (see lua/salt.py).
 
+local arguments = require('internal.arguments')
 local box_error = require('box.error')
 local check_index = require('box.usage').index
 local direct = require('box.direct')
@@ -342,15 +343,22 @@ function methods.delete(index, key)
     return changed_tuple(index.space_id, index_delete(index.space_id, index.id, encode_exact_key(key)))
 end
 
+-- Checks that there is an index of this space. Both numbers may be texts; Tarantool does not check the kind of the object.
+local function check_ids(usage, space_id, index_id)
+    space_id, index_id = arguments.number(space_id), arguments.number(index_id)
+    if space_id == nil or index_id == nil then
+        error(usage, 3)
+    end
+    finish.nothing(python.index_check(space_id, index_id))
+end
+
 function methods.stat(index)
-    check_index(index, 'stat')
-    finish.nothing(python.index_check(index.space_id, index.id))
+    check_ids('usage index.info(space_id, index_id)', index.space_id, index.id)
     return {}
 end
 
 function methods.compact(index)
-    check_index(index, 'compact')
-    finish.nothing(python.index_check(index.space_id, index.id))
+    check_ids('usage index.compact(space_id, index_id)', index.space_id, index.id)
 end
 
 function methods.drop(index)

@@ -14,9 +14,19 @@ end
 
 local M = {version = field('version'), package = field('package')}
 
--- Marks a vector clock, so that a console shows it in one line.
+-- Returns a copy of a vector clock that a console shows in one line.
 local function vclock(value)
-    return setmetatable(value, MAP)
+    local ids = {}
+    for id in pairs(value) do
+        ids[#ids + 1] = id
+    end
+    table.sort(ids)
+    -- Tarantool makes the table with this room, too, which decides the order of pairs().
+    local result = new_table(0, #ids)
+    for _, id in ipairs(ids) do
+        result[id] = value[id]
+    end
+    return setmetatable(result, MAP)
 end
 
 -- Returns a copy with the fields assigned in this order, which is the order in which a console shows them.
@@ -37,10 +47,8 @@ local function describe_replica(replica)
     local upstream, downstream = replica.upstream, replica.downstream
     replica.upstream = upstream and ordered({}, UPSTREAM, upstream)
     if downstream ~= nil then
+        downstream.vclock = downstream.vclock and vclock(downstream.vclock)
         replica.downstream = ordered({}, DOWNSTREAM, downstream)
-        if downstream.vclock ~= nil then
-            vclock(downstream.vclock)
-        end
     end
     -- Tarantool makes the table with this room, which decides the order of pairs().
     return ordered(new_table(0, 16), REPLICA, replica)
@@ -66,7 +74,7 @@ local CHECKPOINT, CONSUMER = {'vclock', 'signature', 'references'}, {'name', 'vc
 local function describe_all(list, names)
     local result = {}
     for i, entry in ipairs(list) do
-        vclock(entry.vclock)
+        entry.vclock = vclock(entry.vclock)
         result[i] = ordered({}, names, entry)
     end
     return result
@@ -74,7 +82,7 @@ end
 
 local function read_gc()
     local gc = field('gc')
-    vclock(gc.vclock)
+    gc.vclock = vclock(gc.vclock)
     gc.checkpoints, gc.consumers = describe_all(gc.checkpoints, CHECKPOINT), describe_all(gc.consumers, CONSUMER)
     return ordered({}, GC, gc)
 end
@@ -82,7 +90,7 @@ end
 local function read_memory()
     local memory = field('memory')
     memory.lua = math.floor(collectgarbage('count') * 1024)
-    return ordered({}, {'data', 'index', 'cache', 'tx', 'net', 'lua'}, memory)
+    return ordered(new_table(0, 6), {'data', 'index', 'cache', 'tx', 'net', 'lua'}, memory)
 end
 
 local readers = {

@@ -1,5 +1,6 @@
 -- Methods of space objects, and the table box.space.
 
+local arguments = require('internal.arguments')
 local ffi = require('ffi')
 local box_error = require('box.error')
 local changes = require('box.changes')
@@ -157,16 +158,19 @@ function methods.auto_increment(space, tuple)
     return space:insert(tuple)
 end
 
-function methods.frommap(space, map, options)
-    local has_bad_options = options ~= nil and
+function methods.frommap(...)
+    local space, map, options = ...
+    local argument_count = select('#', ...)
+    local has_bad_options = argument_count == 3 and
         (type(options) ~= 'table' or options.table ~= nil and type(options.table) ~= 'boolean')
-    if type(space) ~= 'table' or type(map) ~= 'table' or has_bad_options then
+    if argument_count > 3 or type(space) ~= 'table' or type(map) ~= 'table' or has_bad_options then
         error('Usage: space:frommap(map, opts)', 2)
     end
-    local numbers = tuples.format(space.id)
-    if box.space[space.id] == nil then
-        return nil, string.format("Space with id '%d' doesn't exist", space.id)
+    local id = arguments.number(space.id) or 0
+    if box.space[id] == nil then
+        return nil, string.format("Space with id '%d' doesn't exist", id)
     end
+    local numbers = tuples.format(id)
     local fields = {}
     for name, value in pairs(map) do
         local number = numbers[name]
@@ -180,13 +184,13 @@ function methods.frommap(space, map, options)
         whole[number] = fields[number] == nil and msgpack.NULL or fields[number]
     end
     local raw = msgpack.encode_value(whole)
-    local result, problem = python.space_validate(space.id, raw)
+    local result, problem = python.space_validate(id, raw)
     if result == false then
         return nil, tostring(finish.error(problem))
     elseif options ~= nil and options.table then
         return fields
     end
-    return tuple_new(raw, space.id)
+    return tuple_new(raw, id)
 end
 
 function methods.truncate(space)

@@ -136,7 +136,7 @@ end
 local function checked_id(number)
     local id = number < 0 and math.ceil(number) or math.floor(number)
     if id < 0 then
-        error("Statement id can't be negative", 0)
+        error("Statement id can't be negative", 3)
     end
     return id % 2^32
 end
@@ -146,13 +146,13 @@ function M.execute(...)
     local count = select('#', ...)
     local kind = type(statement)
     if count < 1 or count > 2 or kind ~= 'string' and kind ~= 'number' then
-        error(EXECUTE_USAGE, 0)
+        error(EXECUTE_USAGE, 2)
     end
     if type(box.cfg) == 'function' then
         box.cfg{}
     end
     if count == 2 and type(params) ~= 'table' then
-        error('Second argument must be a table', 0)
+        error('Second argument must be a table', 2)
     end
     if kind == 'string' then
         return run(python.sql_execute, statement, params)
@@ -163,15 +163,15 @@ end
 function M.unprepare(...)
     local statement = ...
     if select('#', ...) ~= 1 then
-        error(UNPREPARE_USAGE, 0)
+        error(UNPREPARE_USAGE, 2)
     end
     if type(statement) == 'table' then
         statement = statement.stmt_id
         if type(statement) ~= 'number' then
-            error('Statement id is expected to be numeric', 0)
+            error('Statement id is expected to be numeric', 2)
         end
     elseif type(statement) ~= 'number' then
-        error(UNPREPARE_USAGE, 0)
+        error(UNPREPARE_USAGE, 2)
     end
     local ok, problem = pcall(finish.nothing, python.sql_unprepare(checked_id(statement)))
     if not ok then
@@ -184,9 +184,9 @@ local methods = {unprepare = M.unprepare}
 function methods.execute(...)
     local prepared = ...
     if select('#', ...) > 2 or type(prepared) ~= 'table' then
-        error('Usage: statement:execute([, params])', 0)
+        error('Usage: statement:execute([, params])', 2)
     elseif type(prepared.stmt_id) ~= 'number' then
-        error('Query id is expected to be numeric', 0)
+        error('Query id is expected to be numeric', 2)
     end
     return M.execute(prepared.stmt_id, select(2, ...))
 end
@@ -195,7 +195,7 @@ function M.prepare(...)
     local statement = ...
     local count = select('#', ...)
     if count < 1 or count > 2 or not (type(statement) == 'string' or type(statement) == 'number') then
-        error('Usage: box.prepare(sqlstring)', 0)
+        error('Usage: box.prepare(sqlstring)', 2)
     end
     local ok, result = pcall(function(text)
         return finish.value(python.sql_prepare(text))

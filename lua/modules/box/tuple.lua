@@ -51,18 +51,21 @@ local function check(tuple, usage)
 end
 
 -- Returns the next position and field, like Lua's next().
-function methods.next(tuple, position)
+function methods.next(tuple, pos)
     check(tuple, 'tuple:next(tuple[, pos])')
-    position = position ~= nil and position or 0
-    -- As in Tarantool, a 64-bit integer is a position, too.
-    if tonumber(position) == nil or type(position) == 'string' then
-        error("bad argument #2 to 'box_tuple_field' (cannot convert '" .. type(position) .. "' to 'unsigned int')")
+    if pos == nil then
+        pos = 0
     end
-    local number = arguments.whole(tonumber(position)) % 2 ^ 32
+    -- As in Tarantool, a 64-bit integer is a position, too, and a boolean is converted to one that cannot be increased.
+    local number = type(pos) == 'boolean' and (pos and 1 or 0) or tonumber(pos)
+    if number == nil or type(pos) == 'string' then
+        error("bad argument #2 to 'box_tuple_field' (cannot convert '" .. type(pos) .. "' to 'unsigned int')")
+    end
+    number = arguments.whole(number) % 2 ^ 32
     if number >= #tuple then
         return nil
     end
-    return position + 1, (select(2, step(tuple, number)))
+    return pos + 1, (select(2, step(tuple, number)))
 end
 
 function methods.ipairs(tuple, position)
@@ -73,14 +76,21 @@ end
 methods.pairs = methods.ipairs
 tuples.pairs = methods.ipairs
 
--- Returns the bounds of totable() and unpack(), both from 1 and both inclusive.
+-- Returns the bounds of totable() and unpack(), both from 1 and both inclusive. The first counts without its fraction, and
+-- as many fields follow as there are steps of 1 from it to the second.
 local function bounds(tuple, from, to)
     if from ~= nil and from < 1 then
         error('tuple.totable: invalid second argument')
     elseif to ~= nil and to <= 0 then
         error('tuple.totable: invalid third argument')
     end
-    return from or 1, math.min(to or #tuple, #tuple)
+    from = tonumber(from) or 1
+    local first, count = math.floor(from), #tuple
+    if to == nil then
+        return first, count
+    end
+    local steps = math.floor(tonumber(to) - from)
+    return first, steps >= 0 and math.min(first + steps, count) or 0    -- 0 also for a NaN
 end
 
 local totable, array_mt = methods.totable, msgpack.array_mt
@@ -113,9 +123,11 @@ function methods.find(tuple, offset, value)
     if value == nil then
         offset, value = 0, offset
     end
-    for number, field in tuples.iterator(tuple), tuple, offset do
+    local index = 0
+    for _, field in tuples.iterator(tuple), tuple, offset do
+        index = index + 1
         if field == value then
-            return number
+            return offset + index    -- fails without an offset, as in Tarantool
         end
     end
     return nil
@@ -126,10 +138,14 @@ function methods.findall(tuple, offset, value)
     if value == nil then
         offset, value = 0, offset
     end
-    local found = {}
-    for number, field in tuples.iterator(tuple), tuple, offset do
+    local found, index = {}, 0
+    local function place()
+        return offset + index    -- fails without an offset, as in Tarantool
+    end
+    for _, field in tuples.iterator(tuple), tuple, offset do
+        index = index + 1
         if field == value then
-            found[#found + 1] = number
+            found[#found + 1] = place()
         end
     end
     return found
@@ -157,20 +173,22 @@ local function slice_end(offset, count)
     error('tuple.slice(): end > field count', 3)
 end
 
-local function check_tuple(tuple)
+-- Returns the first argument, which has to be a tuple.
+local function checked(...)
+    local tuple = ...
     if not is_tuple(tuple) then
-        error('Invalid argument #1 (box.tuple expected, got ' .. type(tuple) .. ')', 3)
+        error('Invalid argument #1 (' .. arguments.expected('box.tuple', ...) .. ')', 3)
     end
+    return tuple
 end
 
 -- Returns the fields from `from`, counted from 0, up to but without `to`. Negative numbers count from the end.
-function methods.slice(tuple, ...)
-    check_tuple(tuple)
-    local argument_count = select('#', ...)
+function methods.slice(...)
+    local tuple, argument_count = checked(...), select('#', ...) - 1
     if argument_count == 0 or argument_count > 2 then
         error('tuple.slice(): bad arguments', 2)
     end
-    local from, to = ...
+    local _, from, to = ...
     local count = #tuple
     from = slice_start(arguments.c_int(from), count)
     to = argument_count == 2 and slice_end(arguments.c_int(to), count) or count
@@ -199,13 +217,12 @@ local function whole(value)
 end
 
 -- Returns a tuple in which the values replace `length` fields at `offset`. It has no format.
-function methods.transform(tuple, ...)
-    check_tuple(tuple)
-    local argument_count = select('#', ...)
-    if argument_count < 2 then
+function methods.transform(...)
+    local tuple, argument_count = checked(...), select('#', ...)
+    if argument_count < 3 then
         error('tuple.transform(): bad arguments', 2)
     end
-    local offset, length = whole((...)), whole((select(2, ...)))
+    local offset, length = whole((select(2, ...))), whole((select(3, ...)))
     local count = #tuple
     if offset == 0 or -offset > count then
         error('tuple.transform(): offset is out of bound', 2)
@@ -219,7 +236,7 @@ function methods.transform(tuple, ...)
     if length > 0 then
         ops[1] = {'#', offset, length}
     end
-    for i = argument_count, 3, -1 do
+    for i = argument_count, 4, -1 do
         local value = select(i, ...)
         ops[#ops + 1] = {'!', offset, value == nil and msgpack.NULL or value}
     end
@@ -271,16 +288,16 @@ local function names_in_order(numbers)
 end
 
 -- Returns the fields by number and, if the format names them, by name. {names_only = true} leaves the numbers out.
-function methods.tomap(tuple, ...)
-    local options = ...
+function methods.tomap(...)
+    local tuple, options = ...
     local names_only = type(options) == 'table' and options.names_only or nil
     local argument_count = select('#', ...)
-    local has_bad_options = argument_count > 1 or argument_count == 1 and type(options) ~= 'table'
+    local has_bad_options = argument_count == 2 and type(options) ~= 'table'
         or names_only ~= nil and type(names_only) ~= 'boolean'
-    if has_bad_options then
+    if argument_count < 1 or argument_count > 2 or has_bad_options then
         error('Usage: tuple:tomap(opts)', 2)
     end
-    check_tuple(tuple)
+    checked(...)
     local names = names_in_order(tuples.format(tuples.format_of(tuple)))
     local data = tuple._data
     local count, pos = array_header(data, 0)

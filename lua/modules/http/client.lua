@@ -218,7 +218,7 @@ end
 
 local function check_self(self, name)
     if type(self) ~= 'table' then
-        error(('Use client:%s(...) instead of client.%s(...):'):format(name, name), 3)
+        error(('Use client:%s(...) instead of client.%s(...):'):format(name, name))
     end
 end
 
@@ -263,6 +263,8 @@ function client.new(opts)
         end
     end
     return setmetatable({
+        -- Programs cannot use it. Tarantool has an object of libcurl here, which no format can encode either.
+        curl = newproxy(),
         _limits = {opts.max_connections, opts.max_total_connections},
         _statistics = {
             active_requests = 0, sockets_added = 0, sockets_deleted = 0, total_requests = 0, http_200_responses = 0,

@@ -1,6 +1,6 @@
 -- Arguments as C functions take them, and errors of wrong ones. Errors show the place of the caller, and the name by which it
 -- called the function; '?' if the caller is not a Lua function or made a tail call.
-local getinfo, error, type, tonumber, tostring = debug.getinfo, error, type, tonumber, tostring
+local getinfo, error, select, type, tonumber, tostring = debug.getinfo, error, select, type, tonumber, tostring
 local ceil, floor = math.ceil, math.floor
 
 local SMALLEST = -2 ^ 63
@@ -13,9 +13,9 @@ function M.bad(position, reason, level)
     error(("bad argument #%d to '%s' (%s)"):format(position, info and info.name or '?', reason), level + 1)
 end
 
--- Returns the error text for a value of a wrong type. nil counts as absent.
-function M.expected(kind, value)
-    return kind .. ' expected, got ' .. (type(value) == 'nil' and 'no value' or type(value))
+-- Returns the error text for the first of `...`, whose type is wrong.
+function M.expected(kind, ...)
+    return kind .. ' expected, got ' .. (select('#', ...) == 0 and 'no value' or type((...)))
 end
 
 -- Converts an argument to a number; nil unless it is a number or a text of one. Unlike tonumber() it refuses cdata.

@@ -21,7 +21,8 @@ local SHOWN_AS = {
     ['internal.trigger'] = 'internal.trigger', ['internal.argparse'] = 'internal.argparse', ['http.client'] = 'http.client',
     ['internal.debug_library'] = 'debug', ['internal.error'] = 'error', ['internal.os_library'] = 'env',
     ['internal.socket_object'] = 'socket', ['internal.socket_input'] = 'socket', ['internal.luasocket'] = 'socket',
-    ['internal.file_trees'] = 'fio', ['internal.loader'] = 'tarantool', ['internal.globals'] = 'tarantool', ['internal.tuple'] = 'box/tuple',
+    ['internal.file_trees'] = 'fio', ['internal.loader'] = 'tarantool', ['internal.globals'] = 'tarantool',
+    ['internal.string_library'] = 'string', ['internal.tuple'] = 'box/tuple', ['internal.console_server'] = 'socket',
 }
 for _, name in ipairs({'codec', 'console_client', 'future', 'schema', 'transport'}) do
     SHOWN_AS['net.box.' .. name] = 'box/net_box'

@@ -22,9 +22,10 @@ local function resume(co, ...)
     return pass(co, enter(co, ...))
 end
 
-local function new(body)
+local function new(...)
+    local body = ...
     if type(body) ~= 'function' then
-        arguments.bad(1, arguments.expected('function', body), 3)
+        arguments.bad(1, arguments.expected('function', ...), 3)
     end
     local co = raw_create(body)
     users[co] = true
@@ -32,7 +33,7 @@ local function new(body)
 end
 
 local function create(...)
-    local co = new((...))
+    local co = new(...)
     return co
 end
 
@@ -50,7 +51,7 @@ local function outcome(ok, ...)
 end
 
 local function wrap(...)
-    local co = new((...))
+    local co = new(...)
     return function(...)
         return outcome(resume(co, ...))
     end

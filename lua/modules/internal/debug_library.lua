@@ -66,7 +66,7 @@ function debug.sethook(...)
         raw_sethook(...)
         hook_of_user = nil
     elseif arguments.text((select(position + 1, ...))) == nil then
-        arguments.bad(position + 1, arguments.expected('string', (select(position + 1, ...))), 2)
+        arguments.bad(position + 1, arguments.expected('string', select(position + 1, ...)), 2)
     elseif type(hook) ~= 'function' then
         arguments.bad(position, arguments.expected('function', hook), 2)
     elseif position == 2 then

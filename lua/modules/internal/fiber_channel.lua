@@ -26,7 +26,7 @@ local function check(usage, ...)
     elseif select('#', ...) == 0 then
         error('usage: ' .. usage, 3)
     end
-    arguments.bad(1, arguments.expected('fiber.channel', object), 3)
+    arguments.bad(1, arguments.expected('fiber.channel', ...), 3)
 end
 
 local function check_timeout(timeout, usage)

@@ -18,7 +18,7 @@ local function check(usage, ...)
     elseif select('#', ...) == 0 then
         error('usage: ' .. usage, 3)
     end
-    arguments.bad(1, arguments.expected('fiber.cond', object), 3)
+    arguments.bad(1, arguments.expected('fiber.cond', ...), 3)
 end
 
 -- Waits. Returns true when signalled or woken, false after `timeout` seconds. Every end of a wait is a cancellation

@@ -568,14 +568,17 @@ end
 local function open(domain, kind, protocol)
     local domain_number, kind_number = number_of(constants.DOMAIN, domain), number_of(constants.SO_TYPE, kind)
     local number = protocol_number(protocol)
-    if domain_number == nil or kind_number == nil or number == nil or protocol == nil then
+    if domain_number == nil or kind_number == nil or protocol == nil then
         errno(errno.EINVAL)
+        return nil
+    elseif number == nil then
+        errno(errno.EPROTOTYPE)
         return nil
     end
     local fd, problem = python.socket_open(domain_number, kind_number, number)
     if fd == nil then
         errno(problem)
-        return nil
+        return    -- no value, as in Tarantool
     end
     return adopt(fd, kind_number)
 end

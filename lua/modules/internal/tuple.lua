@@ -260,20 +260,26 @@ local function iterate(iterator, tuple, number)
     elseif p ~= iterator._data then
         return step(tuple, number)
     end
-    number = number + 1
-    if number > count then
+    if number > count - 1 then
+        if number < count then    -- a fraction
+            error("error: invalid key to 'next'")
+        end
         return nil
     end
+    number = number + 1
     local following, pos = iterator._next, iterator._position
-    if number < following then
-        following, pos = 1, first
-    end
-    while following < number do
-        following, pos = following + 1, skip(p, pos)
+    if number ~= following then
+        local wanted = number - number % 1    -- a fraction counts only in the number that is returned
+        if wanted < following then
+            following, pos = 1, first
+        end
+        while following < wanted do
+            following, pos = following + 1, skip(p, pos)
+        end
     end
     local value
     value, pos = get(OPTIONS, p, pos)
-    iterator._next, iterator._position = number + 1, pos
+    iterator._next, iterator._position = following + 1, pos
     return number, value
 end
 

@@ -95,6 +95,17 @@ def test_tables_of_box_cfg_itself_are_no_change(run: Run) -> None:
     run(body)
 
 
+def test_options_without_an_order_are_changed_last(run: Run) -> None:
+    """If a change fails, options that Tarantool would apply later keep their values: here read_only."""
+
+    async def body(box: Box) -> None:
+        text = await box.fails("box.cfg{replication_anon = true, read_only = true}")
+        assert text.endswith("'replication_anon': the value may be set to true only when the instance is read-only")
+        assert await box("return box.cfg.read_only, box.info.ro") == [False, False]
+
+    run(body)
+
+
 def test_environment_options() -> None:
     options = options_from_environment(
         {"TT_LISTEN": "3301", "TT_READ_ONLY": "True", "TT_REPLICATION": "a:1,2", "X": "1"}

@@ -222,3 +222,19 @@ def test_spaces_are_blessed_again(run: Run) -> None:
         ) == [[1], [1]]
 
     run(body)
+
+
+def test_order_of_vector_clocks_and_memory(run: Run) -> None:
+    """Tables of `box.info` have room for their members when they are made, which decides the order."""
+
+    async def body(box: Box) -> None:
+        if not await has_tarantools_order(box):
+            return
+        box.instance.node.state.vclock[1], box.instance.node.state.vclock[2] = 11, 2
+        assert await shown(box, "box.info.vclock") == "{2: 2, 1: 11}"
+        names = "local names = {} for name in pairs(box.info.memory()) do names[#names + 1] = name end return names"
+        assert await box(names) == ["cache", "data", "index", "lua", "net", "tx"]
+        names = "local names = {} for name in pairs(box.error.injection) do names[#names + 1] = name end return names"
+        assert await box(names) == ["get", "info", "set"]
+
+    run(body)

@@ -122,3 +122,17 @@ def test_a_loop_from_a_position_that_is_no_number_is_an_error(run: Run) -> None:
         assert found == ["error: invalid key to 'next'"] * 3
 
     run(body)
+
+
+def test_fractions_of_positions(run: Run) -> None:
+    """A loop from a fraction starts at its whole part; each step adds one, up to the end that was given."""
+
+    async def body(box: Box) -> None:
+        await box("t = box.tuple.new{'a', 'b', 'c', 'd'}")
+        assert await box("return t:totable(1.5)") == ["a", "b", "c", "d"]
+        assert await box("return t:totable(1.5, 3)") == ["a", "b"]
+        assert await box("return t:totable(2, 3LL)") == ["b", "c"]
+        assert await box("return t:unpack(2.5, 4)") == ["b", "c"]
+        assert await box("return t:find(1.5, 'c')") == 3.5
+
+    run(body)

@@ -8,6 +8,33 @@ from .box_support import Box, Run
 
 CREATE = "s = box.schema.space.create('s') pk = s:create_index('pk') "
 TEXTS = {
+    "box.ctl.wait_ro(nil)": "test:1: bad argument #1 to 'wait_ro' (number expected, got nil)",
+    "box.backup.start(nil)": "test:1: bad argument #1 to 'start' (number expected, got nil)",
+    "box.ctl.set_on_shutdown_timeout()": "function expected one argument",
+    "box.schema.func.reload(nil)": "test:1: bad argument #1 to 'reload' (string expected, got nil)",
+    "box.schema.func.reload()": "test:1: bad argument #1 to 'reload' (string expected, got no value)",
+    "box.error.injection.get(nil)": "test:1: bad argument #1 to 'get' (string expected, got nil)",
+    "box.execute()": "test:1: Usage: box.execute(sqlstring[, params]) or box.execute(stmt_id[, params])",
+    "box.execute('SELECT 1', 1)": "test:1: Second argument must be a table",
+    "box.prepare()": "test:1: Usage: box.prepare(sqlstring)",
+    "box.unprepare('x')": "test:1: Usage: statement:unprepare() or box.unprepare(stmt_id)",
+    "pk.stat()": "builtin/box/schema.lua: attempt to index local 'index' (a nil value)",
+    "pk.stat({})": "test:1: usage index.info(space_id, index_id)",
+    "pk.compact('x')": "test:1: usage index.compact(space_id, index_id)",
+    "s:frommap({}, nil)": "test:1: Usage: space:frommap(map, opts)",
+    "s:frommap({}, {}, 1)": "test:1: Usage: space:frommap(map, opts)",
+    "box.tuple.new{1}.tomap()": "test:1: Usage: tuple:tomap(opts)",
+    "box.tuple.new{1}.transform()": "test:1: Invalid argument #1 (box.tuple expected, got no value)",
+    "box.tuple.new{1, 2}:next(true)": (
+        "builtin/box/tuple.lua: attempt to perform arithmetic on local 'pos' (a boolean value)"
+    ),
+    "box.tuple.new{1}:find(nil, 1)": (
+        "builtin/box/tuple.lua: attempt to perform arithmetic on local 'offset' (a nil value)"
+    ),
+    "box.tuple.new{1}:findall(nil, 1)": (
+        "builtin/box/tuple.lua: attempt to perform arithmetic on upvalue 'offset' (a nil value)"
+    ),
+    "box.tuple.new{1, 2}:findall(0.5, 3)": "builtin/box/tuple.lua: error: invalid key to 'next'",
     "s:get(print)": "builtin/msgpackffi.lua: can not encode Lua type: 'function'",
     "s:get{print}": "builtin/msgpackffi.lua: can not encode Lua type: 'function'",
     "s:count{1, {print}}": "builtin/msgpackffi.lua: can not encode Lua type: 'function'",
@@ -64,8 +91,8 @@ TEXTS = {
     "box.schema.space.create('i'):create_index('pk', {sequence = {field = true}})": (
         "builtin/box/schema.lua: assertion failed!"
     ),
-    "box.execute(print, print)": "Usage: box.execute(sqlstring[, params]) or box.execute(stmt_id[, params])",
-    "box.ctl.wait_rw(nil) return 1": "test:1: bad argument #1 to 'wait_rw' (number expected, got no value)",
+    "box.execute(print, print)": "test:1: Usage: box.execute(sqlstring[, params]) or box.execute(stmt_id[, params])",
+    "box.ctl.wait_rw(nil) return 1": "test:1: bad argument #1 to 'wait_rw' (number expected, got nil)",
     "box.is_in_txn(1) return 1": "test:1: wrong number of arguments for function call",
     "box.error('T\\0x', 'a\\0b')": "a",
     "box.error(box.error.NO_SUCH_USER, 'a\\0b')": "User 'a",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from pathlib import Path
 
@@ -115,7 +116,7 @@ def test_ordinary_files_make_room_for_sockets(short_path: Path, capfd: pytest.Ca
                 for name in ("file", "directory")
                 for number, call in enumerate(
                     (
-                        "require('console').listen('{path}').port",
+                        "require('console').listen('{path}'):name().port",
                         "require('socket').tcp_server('unix/', '{path}', function() end) ~= nil",
                     )
                 )
@@ -147,6 +148,40 @@ def test_server_can_be_closed(short_path: Path) -> None:
             return reply
 
     assert asyncio.run(run()) == "---\n- true\n...\n"
+
+
+def test_the_listening_socket_is_shown(short_path: Path) -> None:
+    """What listen() returns looks like a socket, and cannot be used after close()."""
+
+    async def run() -> list[str]:
+        async with listening(short_path) as (_, path):
+            client = await ConsoleClient.connect(path)
+            replies = [
+                await client.execute(statement)
+                for statement in (
+                    f"server = require('console').listen('{path}2') return server",
+                    "server:name().port",
+                    "tcp = require('console').listen('127.0.0.1:0') return tcp:name().family, tcp:name().protocol",
+                    "tcp:name().port > 0, tcp:fd() > 0, tcp:close()",
+                    "tcp",
+                    "tcp:close()",
+                    "server:close()",
+                )
+            ]
+            client.close()
+            await client.wait_closed()
+            return [re.sub(r"fd: \d+", "fd: N", reply).replace(str(path), "PATH") for reply in replies]
+
+    replies = asyncio.run(run())
+    assert replies[:4] == [
+        "---\n- fd: N\n  name:\n    host: unix/\n    family: AF_UNIX\n    type: SOCK_STREAM\n    protocol: 0\n"
+        "    port: PATH2\n...\n",
+        "---\n- PATH2\n...\n",
+        "---\n- AF_INET\n- tcp\n...\n",
+        "---\n- true\n- true\n- true\n...\n",
+    ]
+    assert all("builtin/socket.lua" in reply and "attempt to use closed socket" in reply for reply in replies[4:6])
+    assert replies[6] == "---\n- true\n...\n"
 
 
 def test_tcp(short_path: Path) -> None:

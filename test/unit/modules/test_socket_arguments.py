@@ -159,3 +159,20 @@ def test_a_read_takes_more_than_its_limit_from_the_system(lua: Lua) -> None:
     """
     )
     assert lua(source) == ["a", None, "bc"]
+
+
+def test_numbers_of_sockets_that_do_not_exist(lua: Lua) -> None:
+    """No kind of socket has a negative number; nothing is returned then. Unknown names return nil."""
+    chunk = """local socket, errno = require('socket'), require('errno')
+    local function try(...)
+        return select('#', socket(...)), errno.strerror()
+    end
+    return {{try(-1, 'SOCK_STREAM', 0)}, {try('AF_INET', -1, 0)}, {try('AF_INET', 'SOCK_STREAM', -1)},
+        {try('AF_INET', 'SOCK_STREAM', 'nope')}}"""
+    (results,) = lua(chunk)
+    assert results == [
+        [0, "Address family not supported by protocol"],
+        [0, "Invalid argument"],
+        [0, "Invalid argument"],
+        [1, "Protocol wrong type for socket"],
+    ]

@@ -557,3 +557,19 @@ def test_yaml_quotes_texts_like_numbers_of_any_size(lua: Lua) -> None:
     assert lua("local e = require('yaml').encode return e('1e+3000149'), e('.5e1234567'), e('1.2.3e5')") == [
         "--- '1e+3000149'\n...\n", "--- '.5e1234567'\n...\n", "--- 1.2.3e5\n...\n",
     ]  # fmt: skip
+
+
+def test_pointers_keep_their_type(lua: Lua) -> None:
+    """msgpack.ibuf_decode() returns a pointer of the type that it gets."""
+    chunk = """local ffi, msgpack = require('ffi'), require('msgpack')
+    local data = ffi.new('char[2]', 5)
+    local function type_of(kind)
+        return tostring(ffi.typeof((msgpack.ibuf_decode(ffi.cast(kind, data)))))
+    end
+    return type_of('char *'), type_of('const char *')"""
+    assert lua(chunk) == ["ctype<char *>", "ctype<const char *>"]
+
+
+def test_arguments_of_guava_are_converted_as_in_c(lua: Lua) -> None:
+    """Booleans are 0 and 1, and fractions are cut off."""
+    assert lua("local guava = require('digest').guava return guava(true, 11), guava(0, 1.5), guava(1, 11)") == [6, 0, 6]

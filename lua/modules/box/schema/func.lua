@@ -3,7 +3,7 @@
 local box_error = require('box.error')
 local catalog = require('box.schema.catalog')
 local check = require('box.check')
-local expected = require('internal.arguments').expected
+local arguments = require('internal.arguments')
 local finish = require('box.finish')
 local python = require('internal.python')
 local session = require('box.session')
@@ -98,11 +98,9 @@ function M.call(name, ...)
     return require('box.call').schema_call(name, ...)
 end
 
-function M.reload(name)
-    if type(name) ~= 'string' and type(name) ~= 'number' then
-        error("bad argument #1 to '?' (" .. expected('string', name) .. ')', 0)
-    end
-    finish.nothing(python.function_reload(tostring(name)))
+function M.reload(...)
+    local name = arguments.text((...)) or arguments.bad(1, arguments.expected('string', ...), 2)
+    finish.nothing(python.function_reload(name))
 end
 
 -- ---- objects of box.func ---------------------------------------------------------------------
@@ -110,12 +108,12 @@ end
 local check_func = usage.of('func', 'name')
 local class = {__index = {}}
 
-function class.__index.call(func, arguments)
+function class.__index.call(func, given)
     check_func(func, 'call')
-    if arguments ~= nil and type(arguments) ~= 'table' then
+    if given ~= nil and type(given) ~= 'table' then
         error('Use func:call(table)')
     end
-    return M.call(func.name, unpack(arguments or {}))
+    return M.call(func.name, unpack(given or {}))
 end
 
 function class.__index.drop(func, options)
