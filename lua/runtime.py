@@ -584,9 +584,7 @@ def _module_text(name: str) -> bytes:
 
 
 def _read_module(name: bytes) -> bytes | tuple[None, bytes] | None:
-    """Return the source of a built-in module for Lua, None if there is no such module, or None and the reason why its
-    file cannot be read.
-    """
+    """Return a built-in module's source, None if there is no such module, or None and why its file cannot be read."""
     try:
         return _module_text(os.fsdecode(name))
     except OSError as error:
