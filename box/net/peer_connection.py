@@ -26,7 +26,7 @@ from box.errors import BoxError, ErrorCode, client_error, timed_out
 from box.net.framing import RowBuffer, SnapshotItem, StreamItem, TakeRun, take_changes, take_tuples
 from box.net.reader_wait import ReaderWait
 from box.net.replies import PendingReplies, PushHandler
-from box.net.sockets import address_text, has_ended, send_now, socket_name
+from box.net.sockets import EndWatch, address_text, send_now, socket_name
 from box.net.uri import socket_error
 from box.wire.auth import encode_auth
 from box.wire.constants import GREETING_SIZE, RequestType
@@ -82,6 +82,7 @@ class PeerConnection(asyncio.Protocol):
         self._is_held = False
         self._detached_input: bytes | None = None
         self._reader = ReaderWait(loop)
+        self._end_watch: EndWatch | None = None
         self._drained: asyncio.Future[None] | None = None
         self._error: BoxError | None = None
 
@@ -200,7 +201,11 @@ class PeerConnection(asyncio.Protocol):
         """End the connection in the turn of its last reply if the other side has closed it, as in Tarantool: who gets
         the reply finds the connection closed. The loop tells it a turn later.
         """
-        if self._error is None and has_ended(self._info("socket")):
+        if self._error is not None:
+            return
+        if self._end_watch is None:
+            self._end_watch = EndWatch(self._info("socket"))
+        if self._end_watch.has_ended():
             self.close(socket_error(EOF_TEXT, self._socket_name, errno.EPIPE))
 
     def _take_rows(self) -> None:

@@ -252,18 +252,24 @@ class SocketNetwork:
         return [(family, address) for family, _, _, _, address in found]
 
 
-def has_ended(sock: Any) -> bool:
-    """Return whether the other side has closed the socket of a transport and all that it sent has been read."""
-    if getattr(sock, "family", None) is None:
-        return False  # it is not a socket of the operating system
-    poll = select.poll()
-    poll.register(sock.fileno(), select.POLLRDHUP)
-    found = poll.poll(0)
-    if not found or found[0][1] & select.POLLERR:  # the loop finds out the reason of an error
-        return False
-    unread = array("i", [0])
-    fcntl.ioctl(sock.fileno(), termios.FIONREAD, unread)
-    return unread[0] == 0
+class EndWatch:
+    """Tells whether the other side has closed the socket of a transport, before the loop does."""
+
+    def __init__(self, sock: Any) -> None:
+        self._poll: select.poll | None = None
+        if getattr(sock, "family", None) is not None:  # otherwise it is not a socket of the operating system
+            self._descriptor: int = sock.fileno()
+            self._poll = select.poll()
+            self._poll.register(self._descriptor, select.POLLRDHUP)
+
+    def has_ended(self) -> bool:
+        """Return whether the other side has closed the socket and all that it sent has been read."""
+        found = self._poll.poll(0) if self._poll is not None else []
+        if not found or found[0][1] & select.POLLERR:  # the loop finds out the reason of an error
+            return False
+        unread = array("i", [0])
+        fcntl.ioctl(self._descriptor, termios.FIONREAD, unread)
+        return unread[0] == 0
 
 
 def send_now(sock: Any, data: bytes) -> int:
