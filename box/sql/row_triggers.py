@@ -13,6 +13,7 @@ from box.sql.casts import in_trigger
 from box.sql.catalogue import columns_of
 from box.sql.exact_names import with_exact_names
 from box.sql.flat_calls import deeper
+from box.sql.reading import ROW_COUNT
 from box.sql.row_changes import Special
 from box.sql.scope import KnownColumn, QueryScope
 from box.sql.stored_values import Value, execute_error
@@ -165,7 +166,23 @@ class RowTriggers:
         new: list[Value] | None,
         action: str,
     ) -> None:
-        special = _special(space, trigger, old, new)
+        counts = ctx.session.storage
+        before, counts[ROW_COUNT] = counts.get(ROW_COUNT, 0), 0  # as in Tarantool, each trigger counts for itself
+        try:
+            await self._run_steps(ctx, space, trigger, old, new, action)
+        finally:
+            counts[ROW_COUNT] = before
+
+    async def _run_steps(
+        self,
+        ctx: Context,
+        space: Space,
+        trigger: sql_nodes.CreateTrigger,
+        old: list[Value] | None,
+        new: list[Value] | None,
+        action: str,
+    ) -> None:
+        special, counts = _special(space, trigger, old, new), ctx.session.storage
         if trigger.when is not None:
             held = self._queries.evaluate(
                 ctx, (trigger.text, "when"), _as_condition(trigger.when), lambda: _scope(special), special.values
@@ -177,13 +194,15 @@ class RowTriggers:
             if action != "ABORT" and isinstance(step, sql_nodes.Insert | sql_nodes.Update):
                 step = replace(step, action=action)
             if isinstance(step, sql_nodes.Insert):
-                await self._changes.insert(ctx, key, step, (), special)
+                changed = await self._changes.insert(ctx, key, step, (), special)
             elif isinstance(step, sql_nodes.Update):
-                await self._changes.update(ctx, key, step, (), special)
+                changed = await self._changes.update(ctx, key, step, (), special)
             elif isinstance(step, sql_nodes.Delete):
-                await self._changes.delete(ctx, key, step, (), special)
+                changed = await self._changes.delete(ctx, key, step, (), special)
             else:
                 await self._select(ctx, key, step, special)
+                continue
+            counts[ROW_COUNT] = changed.row_count
 
     async def _select(self, ctx: Context, key: Any, select: sql_nodes.Select, special: Special) -> None:
         def make(compiler: Any) -> Any:

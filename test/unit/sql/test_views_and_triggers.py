@@ -318,3 +318,27 @@ def test_numbers_are_doubles_in_triggers_and_actions(db: Session) -> None:
     found = [value for (value,) in db.sql("select v from log order by id")]
     assert list(map(repr, found)) == ["10.0", "2.5", "None", "10.0", "1"]
     assert repr(db.sql("select p.n, c.n from p, c where p.id = 1")) == "[[11, 11.0]]"
+
+
+def test_each_run_of_a_trigger_counts_its_own_rows(db: Session) -> None:
+    """ROW_COUNT() in a trigger is the number of rows that its last change has changed, first 0; a SELECT leaves it."""
+    db.sql("create table t (id int primary key)")
+    db.sql("create table log (n integer primary key autoincrement, place text, c int)")
+    db.sql(
+        "create trigger b before delete on t for each row begin "
+        "insert into log values (null, 'b1', row_count()), (null, 'b1', row_count()); "
+        "insert into log values (null, 'b2', row_count()); "
+        "update log set c = c; insert into log values (null, 'b3', row_count()); end"
+    )
+    db.sql(
+        "create trigger a after delete on t for each row begin "
+        "insert into log values (null, 'a1', row_count()); select 1; insert into log values (null, 'a2', row_count()); end"
+    )
+    db.sql("insert into t values (1), (2), (3)")
+    db.sql("delete from t where id < 3")
+    assert db.sql("select row_count()") == [[2]]
+    row = [["b1", 0], ["b1", 0], ["b2", 2]]
+    assert db.sql("select place, c from log order by n") == [
+        *(*row, ["b3", 3], ["a1", 0], ["a2", 1]),
+        *(*row, ["b3", 9], ["a1", 0], ["a2", 1]),
+    ]
