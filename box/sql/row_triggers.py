@@ -167,7 +167,7 @@ class RowTriggers:
         action: str,
     ) -> None:
         counts = ctx.session.storage
-        before, counts[ROW_COUNT] = counts.get(ROW_COUNT, 0), 0  # as in Tarantool, each trigger counts for itself
+        before = counts.get(ROW_COUNT, 0)  # as in Tarantool, what a trigger counts is forgotten at its end
         try:
             await self._run_steps(ctx, space, trigger, old, new, action)
         finally:

@@ -321,7 +321,7 @@ def test_numbers_are_doubles_in_triggers_and_actions(db: Session) -> None:
 
 
 def test_each_run_of_a_trigger_counts_its_own_rows(db: Session) -> None:
-    """ROW_COUNT() in a trigger is the number of rows that its last change has changed, first 0; a SELECT leaves it."""
+    """ROW_COUNT() in a trigger is that of its last change, and first that of the statement before; a SELECT leaves it."""
     db.sql("create table t (id int primary key)")
     db.sql("create table log (n integer primary key autoincrement, place text, c int)")
     db.sql(
@@ -337,8 +337,8 @@ def test_each_run_of_a_trigger_counts_its_own_rows(db: Session) -> None:
     db.sql("insert into t values (1), (2), (3)")
     db.sql("delete from t where id < 3")
     assert db.sql("select row_count()") == [[2]]
-    row = [["b1", 0], ["b1", 0], ["b2", 2]]
+    row = [["b1", 3], ["b1", 3], ["b2", 2]]
     assert db.sql("select place, c from log order by n") == [
-        *(*row, ["b3", 3], ["a1", 0], ["a2", 1]),
-        *(*row, ["b3", 9], ["a1", 0], ["a2", 1]),
+        *(*row, ["b3", 3], ["a1", 3], ["a2", 1]),
+        *(*row, ["b3", 9], ["a1", 3], ["a2", 1]),
     ]
