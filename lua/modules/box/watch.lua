@@ -38,9 +38,10 @@ function M.watch(...)
     return watcher
 end
 
-function watcher_methods.unregister(watcher)
+function watcher_methods.unregister(...)
+    local watcher = ...
     if getmetatable(watcher) ~= watcher_mt then
-        arguments.bad(1, arguments.expected('box.watcher', watcher), 2)
+        arguments.bad(1, arguments.expected('box.watcher', ...), 2)
     end
     local known = registered[watcher]
     if known == nil then

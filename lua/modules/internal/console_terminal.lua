@@ -44,8 +44,8 @@ local function stack_text(problem)
         end
         lines[#lines + 1] = line
     end
-    -- The frame of the statement itself.
-    if lines[#lines] and lines[#lines]:find("%[C%]: in function '[%a]*call'") then
+    -- The frames of the protected call of the statement itself.
+    while lines[#lines] and lines[#lines]:find("%[C%]: in function '[%a]*call'") do
         lines[#lines] = nil
     end
     local text = lua_error.is(problem) and problem.message or tostring(problem)

@@ -37,8 +37,9 @@ def test_functions_without_a_library(run: Run, tmp_path: Path) -> None:
 
 def test_arguments_of_reload(run: Run) -> None:
     async def body(box: Box) -> None:
-        assert await box.fails("box.schema.func.reload()") == "bad argument #1 to '?' (string expected, got no value)"
-        assert await box.fails("box.schema.func.reload({})") == "bad argument #1 to '?' (string expected, got table)"
+        wrong = "test:1: bad argument #1 to 'reload' (string expected, got"
+        assert await box.fails("box.schema.func.reload()") == f"{wrong} no value)"
+        assert await box.fails("box.schema.func.reload({})") == f"{wrong} table)"
         assert await box.fails("box.schema.func.reload('none.f')") == "Module 'none.f' does not exist"
         assert await box.fails("box.schema.func.reload(1)") == "Module '1' does not exist"
         await box("box.schema.user.create('u')")

@@ -35,10 +35,10 @@ def test_an_error_is_returned_and_the_last_one(run: Run) -> None:
         ]
         for wrong in ("box.execute()", "box.execute({})", "box.execute('select 1', {}, 1)"):
             usage = "Usage: box.execute(sqlstring[, params]) or box.execute(stmt_id[, params])"
-            assert await box.fails(wrong) == usage
+            assert await box.fails(wrong) == f"test:1: {usage}"
         for args in "'select 1', 5", "'select 1', nil", "box.prepare('select 1').stmt_id, nil":
             wrong = f"box.execute({args})"
-            assert await box.fails(wrong) == "Second argument must be a table"
+            assert await box.fails(wrong) == "test:1: Second argument must be a table"
         text = "local _, e = box.execute('select ?', {function() end}) return tostring(e)"
         assert await box(text) == "Bind value type USERDATA for parameter 1 is not supported"
         text = "local _, e = box.execute('select :a', {{[':a'] = 1, [':b'] = 2}}) return tostring(e)"
@@ -89,8 +89,8 @@ def test_a_prepared_statement_is_an_object(run: Run) -> None:
         text = "local _, e = p:execute() return tostring(e)"
         assert await box(text) == "Prepared statement with id 3865862610 does not exist"
         assert await box("local _, e = box.prepare('selec') return e.code") == 184
-        assert await box.fails("box.prepare()") == "Usage: box.prepare(sqlstring)"
-        assert await box.fails("box.unprepare('x')") == "Usage: statement:unprepare() or box.unprepare(stmt_id)"
+        assert await box.fails("box.prepare()") == "test:1: Usage: box.prepare(sqlstring)"
+        assert await box.fails("box.unprepare('x')") == "test:1: Usage: statement:unprepare() or box.unprepare(stmt_id)"
 
     run(body)
 
