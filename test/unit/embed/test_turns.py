@@ -21,6 +21,8 @@ faulthandler.dump_traceback_later(90, exit=True)
 from box import BoxError, FiberIsCancelled, NotReadyError
 from box.sync import Node
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that starts the tests with & ignores the signal
+
 def kill(thread_id, kind):
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), ctypes.py_object(kind))
 
