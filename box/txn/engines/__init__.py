@@ -10,9 +10,7 @@ service    the settings of the reader's session                   session_values
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from typing import Final
 
 from box.schema.storage_engine import Engine
 from box.txn.engines.blackhole import BlackholeEngine
@@ -20,15 +18,12 @@ from box.txn.engines.memtx import MemtxEngine
 from box.txn.engines.session_values import SessionValuesEngine
 from box.txn.engines.system_views import SystemViewEngine
 
-__all__ = ["HASH_ORDER", "MemtxEngine", "make_engines", "memtx_of"]
-
-HASH_ORDER: Final = "LUNABOX_HASH_ORDER"
-"""The environment variable that chooses the order of HASH indexes: `slots`, or `keys` (the default)."""
+__all__ = ["MemtxEngine", "make_engines", "memtx_of"]
 
 
 def make_engines() -> dict[str, Engine]:
-    """Make the engines of one node, by name. HASH indexes have Tarantool's order if `LUNABOX_HASH_ORDER` is `slots`."""
-    memtx = MemtxEngine(hash_slots=os.environ.get(HASH_ORDER) == "slots")
+    """Make the engines of one node, by name."""
+    memtx = MemtxEngine()
     engines: list[Engine] = [memtx, BlackholeEngine(), SystemViewEngine(memtx), SessionValuesEngine()]
     return {engine.name: engine for engine in engines}
 

@@ -35,9 +35,9 @@ class MemtxEngine(Engine):
     is_transactional: ClassVar[bool] = True
     index_rules: ClassVar[IndexRules | None] = staticmethod(check_memtx_index)
 
-    def __init__(self, *, hash_slots: bool = False) -> None:
-        """Make the engine. With `hash_slots`, its HASH indexes have Tarantool's order."""
-        self._hash_slots = hash_slots
+    def __init__(self) -> None:
+        self.hash_slots = False
+        """True if HASH indexes that are made from now on have Tarantool's order."""
         self._storage = TupleStorage()
         self._planner = Planner(MAX_TUPLE_SIZE, MemoryQuota(), has_versions=False)
 
@@ -62,7 +62,7 @@ class MemtxEngine(Engine):
             space_name=space.name,
             engine=self.name,
             function=key_function,
-            hash_slots=self._hash_slots,
+            hash_slots=self.hash_slots,
         )
         if definition.iid == 0:
             index.memory = MemoryQuota()  # its own quota until the index is installed in the space
