@@ -26,9 +26,9 @@ hundred MB."""
 class SpaceLoad:
     """Fills the empty indexes of one space: the primary index at once, the others at the end.
 
-    A snapshot has the order of the primary key. An exception are HASH indexes in snapshots of another kind of instance,
-    or with slots; then tuples are inserted one by one, in the order of the snapshot. The keys of the first secondary index, if each tuple has one, are
-    extracted while the tuples are decoded.
+    A snapshot has the order of the primary key. Exceptions are HASH indexes with slots, and those in snapshots of
+    another kind of instance; then tuples are inserted one by one, in the order of the snapshot. The keys of the first
+    secondary index, if each tuple has one, are extracted while the tuples are decoded.
     """
 
     def __init__(self, space: Space) -> None:

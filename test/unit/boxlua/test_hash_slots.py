@@ -138,6 +138,33 @@ def test_versions_of_tuples_live_in_slots(run: Run) -> None:
     run(body, memtx_use_mvcc_engine=True)
 
 
+def test_a_long_query_sees_one_state(run: Run) -> None:
+    """A query that waits for its next turn goes on with the tuples that the index had before the turn."""
+
+    async def body(box: Box) -> None:
+        await box("""
+            t = box.schema.space.create('T', {format = {{'A', 'unsigned'}, {'B', 'unsigned'}}})
+            t:create_index('pk', {type = 'hash', parts = {1}})
+            box.begin() for k = 1, 6000 do t:insert{k * 7, k} end box.commit()
+            fiber = require('fiber')
+            changes, is_over = 0, false
+            fiber.create(function()
+                while not is_over do
+                    changes = changes + 1
+                    t:replace{changes * 7 + 1, 1}
+                    t:delete{changes * 7}
+                    fiber.yield()
+                end
+            end)
+            rows = box.execute("SELECT COUNT(*), SUM(B) FROM T WHERE LENGTH(QUOTE(A)) > 0").rows
+            is_over = true
+        """)
+        assert await box("return rows[1]:totable()") == [6000, 6000 * 6001 // 2]
+        assert await box("return changes") > 1
+
+    run(body)
+
+
 def test_without_the_variable_the_order_is_that_of_keys(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LUNABOX_HASH_ORDER", "keys")
 
