@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
-from os import PathLike
 from typing import Any
 
 from box.data.codec import pack
@@ -45,7 +45,7 @@ class LuaInstance:
 
     def __init__(
         self,
-        directory: str | PathLike[str] | None = None,
+        directory: str | os.PathLike[str] | None = None,
         *,
         loop: asyncio.AbstractEventLoop | None = None,
         flavour: str | None = None,
@@ -57,6 +57,8 @@ class LuaInstance:
     ) -> None:
         self.loop = loop or asyncio.get_running_loop()
         self.node = node or Instance(directory, loop=self.loop)
+        if os.environ.get("LUNABOX_HASH_ORDER") == "slots":
+            self.node.on_schema_init.append(self._give_hashes_slots)
         self.runtime = Runtime(
             self.loop,
             flavour=flavour,
@@ -94,6 +96,12 @@ class LuaInstance:
         if task is None or task.get_name().startswith("Task-"):
             return self.node.configuring_fiber
         return self.node.log.system_fiber(task.get_name())
+
+    def _give_hashes_slots(self) -> None:
+        """Let HASH indexes have Tarantool's order, before the first one is made."""
+        from box.txn.engines import memtx_of
+
+        memtx_of(self.node.schema.engines).hash_slots = True
 
     def _log(self, level: str, text: str, where: str = "") -> None:
         self.node.log.say(_LEVELS[level], text, where=where)

@@ -19,11 +19,12 @@ def create_index(
     space_name: str = "",
     engine: str = "memtx",
     function: KeyFunction | None = None,
+    hash_slots: bool = False,
 ) -> Index:
     """Make an empty index.
 
     `primary` is the primary index's key definition (None for the primary index itself). `function` is that of a
-    functional index, which is disabled without one.
+    functional index, which is disabled without one. With `hash_slots`, a HASH index has Tarantool's order.
 
     Raises:
         ClientError: INDEX_TYPE, the type is unknown. UNSUPPORTED_INDEX_FEATURE, an R-tree of so many dimensions.
@@ -42,6 +43,10 @@ def create_index(
         from box.index.bitset import BitsetIndex
 
         return BitsetIndex(definition, primary, space_name=space_name, engine=engine)
+    if kind == "HASH" and hash_slots:
+        from box.index.slotted_hash import SlottedHashIndex
+
+        return SlottedHashIndex(definition, primary, space_name=space_name, engine=engine)
     if kind not in _CLASSES:
         raise client_error(ErrorCode.INDEX_TYPE, definition.name, space_name)
     chosen = _CLASSES[kind]

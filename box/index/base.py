@@ -76,6 +76,10 @@ class Index(ABC):
     has_many_keys: ClassVar[bool] = False
     """True if a tuple may have no key or several keys, so that `keys_of` has to be called instead of `key_of`."""
 
+    has_slots: ClassVar[bool] = False
+    """The order of the entries follows from all earlier changes, also from refused ones (`box.index.slotted_hash`). So
+    each change takes the general path, and is undone by itself."""
+
     effort: ClassVar[int] = 1
     """How much longer than a TREE's it takes to make a key and add it, for work that is cut into turns."""
 
@@ -186,6 +190,14 @@ class Index(ABC):
                 self.remove(key)
         for key in new_keys:
             self.put(key, entry)
+
+    def refuse(self, key: SortKey) -> None:  # noqa: B027 - most kinds have an order that does not depend on it
+        """Note that a tuple with this key was refused by this index. Only with `has_slots`."""
+
+    def undo_refused(self, old_key: SortKey | None, key: SortKey) -> None:  # noqa: B027
+        """Note that a later index of the space has refused a tuple with this key, which was to replace the one with
+        `old_key` (None: no tuple). Only with `has_slots`.
+        """
 
     def add(self, sort_key: SortKey, entry: Entry) -> bool:
         """Set the entry of a key that has none. Returns False if it has one."""

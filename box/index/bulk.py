@@ -81,8 +81,8 @@ def fill(index: OrderedIndex, keyed: Keyed, repeated: Callable[[Entry, Entry], E
     """
     keys, entries = keyed.keys, keyed.entries
     count = len(keys)
-    if isinstance(index, PlacedIndex):
-        yield from _put_all(index, keyed)
+    if isinstance(index, PlacedIndex) or index.has_slots:
+        yield from _add_all(index, keyed, repeated)
         return
     bucket_count = min(_MOST_BUCKETS, count // SLICE + 1)
     stride = max(1, count // (bucket_count * _SAMPLES))
@@ -111,13 +111,15 @@ def fill(index: OrderedIndex, keyed: Keyed, repeated: Callable[[Entry, Entry], E
     index.end_load(count)
 
 
-def _put_all(index: PlacedIndex, keyed: Keyed) -> Iterator[None]:
-    """Put the entries in the order in which they were added, because a bitset numbers its tuples in that order."""
+def _add_all(index: OrderedIndex, keyed: Keyed, repeated: Callable[[Entry, Entry], Exception]) -> Iterator[None]:
+    """Add the entries in the given order, on which the numbers of a bitset and the slots of a hash depend."""
     keyed.keys.reverse()
     keyed.entries.reverse()
     while keyed.keys:
         for _ in range(min(_PLACED_SLICE, len(keyed.keys))):
-            index.put(keyed.keys.pop(), keyed.entries.pop())
+            key, entry = keyed.keys.pop(), keyed.entries.pop()
+            if not index.add(key, entry):
+                raise repeated(index.find(key), entry)
         yield
 
 

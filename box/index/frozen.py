@@ -108,6 +108,10 @@ class FrozenIndex:
         self._tree.before.insert(key, GONE if old is None else old)
         self.version += 1
 
+    def items(self) -> Iterable[tuple[SortKey, Any]]:
+        """Return all pairs in the order of the keys; the index must not change while they are taken."""
+        return self._tree.items()
+
     def adopt(self, cursor: Any) -> None:
         """Let a cursor of the index, also one that has read some entries, read from here."""
         cursor.read_from(self)

@@ -23,6 +23,7 @@ from typing import Any, Final, Protocol
 
 from box.data.keydef import SortKey
 from box.index.base import Entry, Index
+from box.index.iterator_type import IteratorType
 from box.index.ordered import (
     EVERYTHING,
     BackwardCursor,
@@ -140,6 +141,8 @@ class IndexView(SlicedView):
 
 def open_view(index: Index, before: Iterable[tuple[SortKey, bytes | None]] = (), cursor: Any = None) -> TupleView:
     """Open a view of an index, or of what a fresh cursor over it selects."""
+    if index.has_slots and cursor is None:
+        cursor = index.cursor(IteratorType.ALL, [])
     is_in_order = cursor is None or isinstance(cursor, (ForwardCursor, BackwardCursor))
     if isinstance(index, OrderedIndex) and not isinstance(index, PlacedIndex):
         index.settle()

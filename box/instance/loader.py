@@ -18,6 +18,7 @@ from box.journal.plain_runs import PlainRun
 from box.journal.rows import decode_tuples
 from box.schema.ids import is_system_id
 from box.txn.deferred_indexes import DeferredIndexes, defines
+from box.txn.space_load import rearrange_slots
 from box.wire.change import INSERT, Request, decode_row
 from box.wire.constants import DML_TYPES, PROMOTION_TYPES, SYNCHRO_TYPES, Flag, Key, RequestType
 from box.wire.entry import JournalEntry
@@ -177,6 +178,14 @@ class LogLoader:
         """
         for _ in () if self._deferred is None else self._deferred.filling():
             await give_way()
+
+    def rearrange(self) -> None:
+        """Rearrange the slots of secondary indexes if Tarantool builds these at the end of the log: without
+        `force_recovery` and MVCC.
+        """
+        if self._deferred is not None and not self._txns.storage.allows_yield:
+            for space in self._schema.spaces.values():
+                rearrange_slots(space)
 
     def space(self, space_id: int) -> Space:
         """Return a space for a change by its primary key, with its secondary indexes left out where that is possible.

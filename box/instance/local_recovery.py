@@ -101,6 +101,7 @@ class LocalRecovery:
                 self._log_loader.defer_indexes(self._resources.log)
             await self._read_log()
             await self._log_loader.finish(self._give_way)
+            self._log_loader.rearrange()
             self._state.move(self.log.vclock)
             await self._make_durable()
             await self._stages.reach(Stage.INDEXES_BUILT, Stage.WAL_RECOVERED)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 from box.apart import is_apart, wait_for
 from box.errors import fiber_is_cancelled
 from box.index.hash import HashIndex
-from box.index.ordered import BackwardCursor, ForwardCursor, PointCursor
 from box.index.tree import TreeIndex
 
 if TYPE_CHECKING:
@@ -91,7 +90,6 @@ class Pauses:
             self._adopt(index, cursor)
 
     def _adopt(self, index: Index, cursor: Cursor) -> None:
-        assert isinstance(cursor, PointCursor | ForwardCursor | BackwardCursor)
         self._frozen[index].adopt(cursor)
 
     # --- reading ---

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from box.data.codec import unpack
 
 if TYPE_CHECKING:
+    from box.index import Index
     from box.schema.space import Space
 
 Keys = Sequence[Any]
@@ -31,6 +32,24 @@ def check_old(space: Space, old: bytes) -> None:
     for index in space.indexes.values():
         if index.has_many_keys:
             index.keys_of(old, unpack(old))
+
+
+def note_refused(space: Space, refusing: Index, old: bytes | None, fields: list[Any], *, has_versions: bool) -> None:
+    """Tell indexes with slots that one of the indexes has refused a tuple with these fields, which was to replace
+    `old`.
+
+    Where tuples have versions, Tarantool puts a tuple into all indexes before it looks for duplicates.
+    """
+    old_fields = None if old is None or has_versions else unpack(old)
+    for index in space.indexes.values():
+        if index.has_slots:
+            key = index.key_of(fields)
+            if index is refusing and not has_versions:
+                index.refuse(key)
+            else:
+                index.undo_refused(None if old_fields is None else index.key_of(old_fields), key)
+        if index is refusing and not has_versions:
+            return
 
 
 def exchange(space: Space, old: bytes | None, new: bytes | None, keys: list[Keys]) -> None:

@@ -26,9 +26,9 @@ hundred MB."""
 class SpaceLoad:
     """Fills the empty indexes of one space: the primary index at once, the others at the end.
 
-    A snapshot has the order of the primary key. An exception are HASH indexes in snapshots of another kind of instance;
-    then tuples are inserted one by one. The keys of the first secondary index, if each tuple has one, are
-    extracted while the tuples are decoded.
+    A snapshot has the order of the primary key. Exceptions are HASH indexes with slots, and those in snapshots of
+    another kind of instance; then tuples are inserted one by one, in the order of the snapshot. The keys of the first
+    secondary index, if each tuple has one, are extracted while the tuples are decoded.
     """
 
     def __init__(self, space: Space) -> None:
@@ -42,7 +42,7 @@ class SpaceLoad:
             index for index in space.indexes.values() if index is not primary and not isinstance(index, DisabledIndex)
         ]
         self._count = 0
-        self._build: SortedBuild | None = SortedBuild(primary)
+        self._build: SortedBuild | None = None if primary.has_slots else SortedBuild(primary)
         self._keyed = Keyed()
         """The keys of the first secondary index, collected while the primary index is built of sorted tuples."""
         self._keys_follow = bool(self._secondary) and not self._secondary[0].has_many_keys
@@ -147,6 +147,17 @@ def fill_secondary(space: Space, log: Log) -> Iterator[None]:
     rest = [index for index in space.indexes.values() if index is not primary]
     yield from _fill_all(space, rest, len(primary), log)
     log.info(f"Space '{space.name}': done")
+
+
+def rearrange_slots(space: Space) -> None:
+    """Bring secondary indexes with slots into the order that they have when they are filled from the primary index."""
+    for index in space.indexes.values():
+        if index.has_slots and index.iid:
+            from box.index.slotted_hash import SlottedHashIndex
+
+            assert isinstance(index, SlottedHashIndex)
+            tuples = space.index(0).values_list()
+            index.rearrange(zip(map(index.key_of, space.format.indexed_fields(tuples)), tuples, strict=True))
 
 
 def _fill_all(space: Space, indexes: list[Index], count: int, log: Log) -> Iterator[None]:

@@ -221,9 +221,9 @@ class StagedUndo:
 
 
 def _ordered(indexes: dict[int, Index]) -> Iterator[OrderedIndex]:
-    """Yield the indexes of a layout, all of which must be ordered."""
+    """Yield the indexes of a layout, all of which must be ordered by their keys."""
     for index in indexes.values():
-        if not isinstance(index, OrderedIndex):
+        if not isinstance(index, OrderedIndex) or index.has_slots:
             raise _OneByOne
         yield index
 

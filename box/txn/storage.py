@@ -18,7 +18,7 @@ from box.errors import BoxError, ErrorCode, client_error
 from box.index.duplicate_key import duplicate_key
 from box.index.frozen import FrozenIndex
 from box.index.view import ListView, TupleView, open_view
-from box.txn.exchange import Keys, check_old, exchange, keys_of
+from box.txn.exchange import Keys, check_old, exchange, keys_of, note_refused
 from box.txn.staged_undo import OneChange, StagedUndo
 from box.txn.transaction import Transaction
 
@@ -260,8 +260,10 @@ class TupleStorage:
             old = present
         elif present is not None:
             if present != old:
+                note_refused(space, primary, old, fields, has_versions=self.allows_yield)
                 raise duplicate_key(primary, space.name, present, new)
         elif mode is Mode.UPDATE:
+            note_refused(space, primary, old, fields, has_versions=self.allows_yield)
             raise changed_key(primary, space)
         all_keys: list[Keys] = [(key,)]
         indexes = iter(space.indexes.values())
@@ -272,6 +274,7 @@ class TupleStorage:
                 for key in keys:
                     present = self.find(txn, index, key)
                     if present is not None and present != old:
+                        note_refused(space, index, old, fields, has_versions=self.allows_yield)
                         raise duplicate_key(index, space.name, present, new)
             all_keys.append(keys)
         if old is not None:

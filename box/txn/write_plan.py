@@ -89,6 +89,7 @@ class WritePlan:
             and space.system_trigger is None
             and space.sequence is None
             and not (space.checks or space.rules or space.referrers)
+            and not any(other.has_slots for other in space.indexes.values())
             and not (space.is_local or space.is_temporary or space.definition.opts.view)
         )
         self.is_usual = is_usual and fast_allowed and not has_versions

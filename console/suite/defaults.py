@@ -6,6 +6,8 @@ import sys
 from typing import Final
 
 OWN_EXECUTABLE: Final = (sys.executable, "-m", "console")
+ENVIRONMENT: Final = {"LUNABOX_HASH_ORDER": "slots"}
+"""Variables of nodes, unless the user has set them. Result files contain the order of HASH indexes."""
 TIMEOUT: Final = 240.0
 """Seconds that a command may take without output."""
 SYNC_TIMEOUT: Final = 100

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 import lua
-from console.suite.defaults import SYNC_TIMEOUT
+from console.suite.defaults import ENVIRONMENT, SYNC_TIMEOUT
 from console.suite.place import PROGRAMS
 from console.suite.process import spawn
 from console.suite.suite_ini import Suite
@@ -324,6 +324,7 @@ class InstanceProcess:
         lua_path = ";".join([*(f"{path}/?.lua;{path}/?/init.lua" for path in paths), os.environ.get("LUA_PATH", "")])
         master = {"MASTER": self.master.listen_uri} if self.master else {}
         return {
+            **ENVIRONMENT,
             **{name: value for name, value in os.environ.items() if name != "MASTER"},
             **master,
             "PATH": f"{around.directory}/{PROGRAMS}:{os.environ.get('PATH', os.defpath)}",

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import lua
 from console.suite.case import Settings, TestCase
+from console.suite.defaults import ENVIRONMENT
 from console.suite.process import spawn
 from console.suite.report import Report, RunOutcome, TestPart
 from console.suite.suite_ini import SuiteError
@@ -106,6 +107,7 @@ def _environment(case: TestCase, directory: Path, roots: list[Path]) -> dict[str
     lua_path = ";".join(f"{path}/?.lua;{path}/?/init.lua" for path in paths)
     vardir = directory / "t"
     return {
+        **ENVIRONMENT,
         **os.environ,
         "PATH": f"{directory / 'bin'}:{os.environ.get('PATH', '')}",
         "LUA_PATH": f"{lua_path};{os.environ.get('LUA_PATH', '')};;",

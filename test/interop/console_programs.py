@@ -105,7 +105,8 @@ class ConsoleNode:
 
     def __init__(self, executable: str, directory: Path, use_mvcc: bool = False) -> None:
         self._executable = executable
-        self._environment = {**os.environ, "USE_MVCC": str(int(use_mvcc))}
+        # Lunabox keeps Tarantool's order of HASH indexes, unless the variable says otherwise.
+        self._environment = {"LUNABOX_HASH_ORDER": "slots", **os.environ, "USE_MVCC": str(int(use_mvcc))}
         self._directory = directory
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None

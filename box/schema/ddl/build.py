@@ -175,6 +175,9 @@ async def walk(schema: Schema, space: Space, work: Work, delay: str) -> None:
     """
     primary = space.primary
     assert isinstance(primary, OrderedIndex)
+    if primary.has_slots:
+        _visit_all(primary, space.engine.value_of, work)
+        return
     cursor, value_of = ForwardCursor(primary, EVERYTHING), space.engine.value_of
     cursor.reads_base = True  # changes that lie over the base reach `_TakenAlong` when they are merged into it
     along = _TakenAlong(work, primary, cursor, value_of)
@@ -203,6 +206,19 @@ async def walk(schema: Schema, space: Space, work: Work, delay: str) -> None:
         raise
     finally:
         along.close()
+
+
+def _visit_all(primary: OrderedIndex, value_of: Callable[[Entry | None], bytes | None], work: Work) -> None:
+    """Visit all tuples in one turn. Changes between turns would move tuples that are not visited yet to other slots."""
+    try:
+        for entry in primary.values_list():
+            raw = value_of(entry)
+            if raw is not None:
+                work.prepare([raw])
+                work.visit(raw)
+    except BaseException:
+        work.give_up()
+        raise
 
 
 class _TakenAlong:

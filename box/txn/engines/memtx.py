@@ -36,6 +36,8 @@ class MemtxEngine(Engine):
     index_rules: ClassVar[IndexRules | None] = staticmethod(check_memtx_index)
 
     def __init__(self) -> None:
+        self.hash_slots = False
+        """True if HASH indexes that are made from now on have Tarantool's order."""
         self._storage = TupleStorage()
         self._planner = Planner(MAX_TUPLE_SIZE, MemoryQuota(), has_versions=False)
 
@@ -54,7 +56,14 @@ class MemtxEngine(Engine):
         """Make an empty index. A functional index is disabled while its function does not exist."""
         function = schema.functions.get(definition.opts.get("func", 0))
         key_function = SpaceFunction(schema, function, space.id) if function is not None else None
-        index = create_index(definition, primary, space_name=space.name, engine=self.name, function=key_function)
+        index = create_index(
+            definition,
+            primary,
+            space_name=space.name,
+            engine=self.name,
+            function=key_function,
+            hash_slots=self.hash_slots,
+        )
         if definition.iid == 0:
             index.memory = MemoryQuota()  # its own quota until the index is installed in the space
         return index

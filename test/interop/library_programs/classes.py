@@ -27,6 +27,7 @@ _KINDS: dict[str, tuple[list[str], Callable[[RandomLua], list[str]]]] = {
     "files": (files.MODULES, files.files),
     "fun": (fun_iterators.MODULES, fun_iterators.fun_iterators),
     "hash": (hash_order.MODULES, hash_order.hash_order),
+    "hash_changes": (hash_order.CHANGES_MODULES, hash_order.hash_changes),
     "keys": (keys.MODULES, keys.keys),
     "libraries": (lua_libraries.MODULES, lua_libraries.lua_libraries),
     "rocks": (rocks.MODULES, rocks.rocks),

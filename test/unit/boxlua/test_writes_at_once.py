@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from box.embed import LuaInstance
+from box.journal import journal
 
 from .box_support import Box, Run
 
@@ -28,6 +30,12 @@ WRITES = {
     "update": "function(i) s:update(1, {{'=', 2, i}}) end",
     "commit": "function(i) box.begin() s:replace{i, 'a'} s:replace{i + 10, 'a'} box.commit() end",
 }
+
+
+@pytest.fixture(autouse=True)
+def slow_writes_are_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the node write at once even on a busy machine, where the log's thread takes over after slow writes."""
+    monkeypatch.setattr(journal, "_SLOW_WRITE", math.inf)
 
 
 def refuse_general_path(monkeypatch: pytest.MonkeyPatch, instance: LuaInstance) -> None:

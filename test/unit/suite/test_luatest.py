@@ -92,7 +92,7 @@ def test_the_framework_starts_in_its_project_with_the_node_as_tarantool(tmp_path
     file:close()
     os.execute('chmod +x ' .. server)
     local version = io.popen(server):read('*l')
-    local is_here = require('fio').path.exists('.rocks')
+    local is_here = require('fio').path.exists('.rocks') and os.getenv('LUNABOX_HASH_ORDER') == 'slots'
     print('1..1')
     print((version:match('^2%.8%.1%-') and is_here) and 'ok 1\\tg.a' or 'not ok 1\\tg.a')
     print('#', version, is_here)

@@ -458,3 +458,44 @@ def test_script_of_sql(tmp_path: Path) -> None:
     assert result.endswith(
         " | ---\n | - metadata:\n |   - name: COLUMN_1\n |     type: integer\n |   rows:\n |   - [1]\n | ...\n"
     )
+
+
+HASHED = """s = box.schema.space.create('s')
+_ = s:create_index('pk', {type = 'hash', parts = {{1, 'string'}}})
+for c in ('abcdefgh'):gmatch('.') do s:insert{c} end
+s:select()
+"""
+HASHED_RESULT = """s = box.schema.space.create('s')
+---
+...
+_ = s:create_index('pk', {type = 'hash', parts = {{1, 'string'}}})
+---
+...
+for c in ('abcdefgh'):gmatch('.') do s:insert{c} end
+---
+...
+s:select()
+---
+- - ['d']
+  - ['a']
+  - ['c']
+  - ['h']
+  - ['f']
+  - ['b']
+  - ['g']
+  - ['e']
+...
+"""
+"""Recorded with Tarantool 2.8.1."""
+
+
+@pytest.mark.parametrize(("order", "outcome"), [(None, RunOutcome.PASSED), ("keys", RunOutcome.FAILED)])
+def test_hash_indexes_have_the_order_of_result_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str | None, outcome: RunOutcome
+) -> None:
+    """Nodes keep Tarantool's order, unless the user has chosen another one."""
+    monkeypatch.delenv("LUNABOX_HASH_ORDER", raising=False)
+    if order is not None:
+        monkeypatch.setenv("LUNABOX_HASH_ORDER", order)
+    path = make_suite(tmp_path, HASHED, t__result=HASHED_RESULT)
+    assert run(path).outcome is outcome
