@@ -51,14 +51,19 @@ class ReadAhead:
 class OneByOne:
     """A cursor over tuples with versions, views or settings, which reads one at a time."""
 
-    __slots__ = ("_rows",)
+    __slots__ = ("_iid", "_index", "_rows", "_space")
 
-    def __init__(self, rows: Iterator[bytes]) -> None:
+    def __init__(self, rows: Iterator[bytes], space: Space, iid: int) -> None:
         self._rows = rows
+        self._space = space
+        self._iid = iid
+        self._index = space.indexes.get(iid)
 
     def fetch(self, size: int, used: int) -> list[bytes] | None:
-        """Return a list of the next tuple, or [] at the end."""
-        return list(islice(self._rows, 1))
+        """Return a list of the next tuple, or [] at the end. As in Tarantool, a loop ends if its index is dropped or
+        altered.
+        """
+        return list(islice(self._rows, 1)) if self._space.indexes.get(self._iid) is self._index else []
 
 
 def open_cursor(
@@ -66,9 +71,9 @@ def open_cursor(
 ) -> ReadAhead | OneByOne:
     """Open a cursor that begins after a position (b"" is the beginning). Raises the errors of `Reader.page`."""
     if after:
-        return OneByOne(dml.reads.cursor_after(ctx, space, iid, iterator, key, after))
+        return OneByOne(dml.reads.cursor_after(ctx, space, iid, iterator, key, after), space, iid)
     if not space.is_plain or dml.txns.storage.allows_yield:
-        return OneByOne(dml.reads.cursor(ctx, space, iid, iterator, key))
+        return OneByOne(dml.reads.cursor(ctx, space, iid, iterator, key), space, iid)
     space.check_access(ctx.credentials, Privilege.R)
     index = space.index(iid)
     if ctx.txn is not None:

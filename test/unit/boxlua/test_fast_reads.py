@@ -190,7 +190,7 @@ async def run(program: list[str], prelude: str = PRELUDE) -> Any:
 
 def one_by_one(dml: Any, ctx: Any, space: Any, iid: int, iterator: int, key: list[Any], after: bytes) -> OneByOne:
     assert not after, "the programs read no pages"
-    return OneByOne(dml.reads.cursor(ctx, space, iid, iterator, key))
+    return OneByOne(dml.reads.cursor(ctx, space, iid, iterator, key), space, iid)
 
 
 def no_finder(self: Any, space_id: int, iid: int) -> None:
