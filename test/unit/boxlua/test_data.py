@@ -121,39 +121,6 @@ def test_select_options(run: Run) -> None:
     run(body)
 
 
-@pytest.mark.parametrize("mvcc", [False, True])
-@pytest.mark.parametrize("kind", ["tree", "hash", "rtree", "bitset"])
-def test_a_loop_ends_when_its_index_is_dropped(run: Run, kind: str, mvcc: bool) -> None:
-    """Loops end when their index, space or tuples are dropped; another name or index does not end them."""
-
-    async def body(box: Box) -> None:
-        await box("s = box.schema.space.create('test') s:create_index('pk')")
-        part = "{2, 'array'}" if kind == "rtree" else "{2, 'unsigned'}"
-        value = "{i, i}" if kind == "rtree" else "i"
-        create = f"s:create_index('x', {{type = '{kind}', unique = {str(kind == 'hash').lower()}, parts = {{{part}}}}})"
-        fill = f"for i = 1, 40 do s:replace{{i, {value}}} end"
-        loop = """
-            local count = 0
-            for _ in s.index.%s:pairs() do
-                count = count + 1
-                if count == 7 then %s end
-            end
-            return count
-        """
-        await box(create)
-        await box(fill)
-        assert await box(loop % ("x", "s:rename('t') s:create_index('other')")) == 40
-        assert await box(loop % ("pk", "s.index.x:drop()")) == 40
-        await box(create)
-        assert await box(loop % ("x", "s.index.x:drop()")) == 7
-        await box(create)
-        assert await box(loop % ("x", "s:truncate()")) == 7
-        await box(fill)
-        assert await box(loop % ("x", "s:drop()")) == 7
-
-    run(body, memtx_use_mvcc_engine=mvcc)
-
-
 def test_a_loop_sees_the_index_as_it_is_at_each_step(run: Run) -> None:
     async def body(box: Box) -> None:
         await box(CREATE + "for i = 1, 100 do s:insert{i} end")
