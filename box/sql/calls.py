@@ -156,7 +156,7 @@ class CallCompiler:
 
     def _builtin(self, expr: sql_nodes.FunctionCall, scope: ExpressionCompiler) -> Typed:
         entry = SCALARS[expr.name]
-        if expr.name not in _COUNTED_LATE:
+        if expr.name not in _COUNTED_LATE or scope.runs_first(expr.args):
             entry.check_count(len(expr.args))
         args = [scope.compile(arg) for arg in expr.args]
         if not entry.least <= len(args) <= entry.most:

@@ -85,6 +85,13 @@ class ExpressionCompiler:
         self.queries = queries
         self.scope = scope
         self.params = params
+        self._is_in_condition = False
+
+    def runs_first(self, args: Sequence[sql_nodes.Expr]) -> bool:
+        """Return whether a call with these arguments runs before there is a row: Tarantool takes constant calls out of
+        conditions.
+        """
+        return self._is_in_condition and all(map(is_constant, args))
 
     def compile(self, expr: sql_nodes.Expr) -> Typed:
         """Compile an expression that has a single value."""
@@ -93,6 +100,13 @@ class ExpressionCompiler:
 
     def condition(self, expr: sql_nodes.Expr) -> str:
         """Compile an expression that is used as a condition. A false term of AND makes the whole condition false."""
+        before, self._is_in_condition = self._is_in_condition, True
+        try:
+            return self._condition(expr)
+        finally:
+            self._is_in_condition = before
+
+    def _condition(self, expr: sql_nodes.Expr) -> str:
         terms = list(_terms(expr))
         if len(terms) == 1:
             return self._term(expr, is_key=True)

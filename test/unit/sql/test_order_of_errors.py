@@ -234,3 +234,14 @@ def test_some_functions_count_their_arguments_when_they_are_called(
     name = call.partition("(")[0].upper()
     text = f"Wrong number of arguments is passed to {name}(): expected {expected}, got {count}"
     assert db.error(f"select {call} from u") == ("FUNC_WRONG_ARG_COUNT", text)
+
+
+def test_constant_calls_of_a_condition_run_before_there_is_a_row(db: Session) -> None:
+    db.sql("create table u (a int primary key, s text)")
+    text = "Wrong number of arguments is passed to SUBSTR(): expected 1 or 2, got 0"
+    for query in (
+        "select a from u where s = substr()",
+        "select a from u where a > 1 and (s = 'x' or substr() is null)",
+    ):
+        assert db.error(query) == ("FUNC_WRONG_ARG_COUNT", text)
+    assert db.sql("select substr() from u where s = 'x'") == []
