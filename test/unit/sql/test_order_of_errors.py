@@ -230,7 +230,7 @@ def test_some_functions_count_their_arguments_when_they_are_called(
     db.sql("create table u (a int primary key, s text)")
     assert db.sql(f"select {call} from u") == []
     db.sql("insert into u values (1, 'x')")
-    assert db.sql(f"select a from u where a > 1 and {call} = 1") == []
+    assert db.sql(f"select {call} from u where a > 1") == []
     name = call.partition("(")[0].upper()
     text = f"Wrong number of arguments is passed to {name}(): expected {expected}, got {count}"
     assert db.error(f"select {call} from u") == ("FUNC_WRONG_ARG_COUNT", text)
