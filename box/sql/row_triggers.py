@@ -136,7 +136,12 @@ class RowTriggers:
         is_recursive = self._schema.session_settings.value(ctx.session, "sql_recursive_triggers")
         if not is_recursive and trigger.name in self._running.get(ctx, ()):
             return
-        await self.run_inside(ctx, trigger.name, self._steps(ctx, space, trigger, old, new, action))
+        counts = ctx.session.storage
+        before = counts.get(ROW_COUNT, 0)  # as in Tarantool, what a trigger counts is forgotten at its end
+        try:
+            await self.run_inside(ctx, trigger.name, self._steps(ctx, space, trigger, old, new, action))
+        finally:
+            counts[ROW_COUNT] = before
 
     async def run_inside(self, ctx: Context, name: str | None, work: Coroutine[Any, Any, None]) -> None:
         """Run a trigger one level deeper. `name` is None for the action of a foreign key.
@@ -158,22 +163,6 @@ class RowTriggers:
                 del self._running[ctx]
 
     async def _steps(
-        self,
-        ctx: Context,
-        space: Space,
-        trigger: sql_nodes.CreateTrigger,
-        old: list[Value] | None,
-        new: list[Value] | None,
-        action: str,
-    ) -> None:
-        counts = ctx.session.storage
-        before = counts.get(ROW_COUNT, 0)  # as in Tarantool, what a trigger counts is forgotten at its end
-        try:
-            await self._run_steps(ctx, space, trigger, old, new, action)
-        finally:
-            counts[ROW_COUNT] = before
-
-    async def _run_steps(
         self,
         ctx: Context,
         space: Space,
