@@ -69,12 +69,12 @@ class _Repeated:
         self._result = result
         self._rows += result.row_count
 
-    def note_inserted(self, count: int) -> None:
-        """Note the results of the next runs, each of which has inserted a row."""
-        if count:
-            self.done += count
-            self._result = SqlResult((), (), 1)
-            self._rows += count
+    def note_counts(self, counts: Sequence[int]) -> None:
+        """Note the numbers of rows that the next runs have changed."""
+        if counts:
+            self.done += len(counts)
+            self._result = SqlResult((), (), counts[-1])
+            self._rows += sum(counts)
 
     @property
     def executed(self) -> Executed:
@@ -288,11 +288,11 @@ class DatabaseConnection:
             self._transactions.begin_now(self._ctx, self._ctx)
         statements, stop = self._statements, min(work.count, work.done + _STEPS)
         if stop - work.done > 1:
-            inserted = statements.insert_together(self._ctx, work.text, work.given[work.done : stop])
-            if inserted == stop - work.done:
-                work.note_inserted(inserted - 1)
-                return SqlResult((), (), 1)
-            work.note_inserted(inserted)
+            counts = statements.run_together(self._ctx, work.text, work.given[work.done : stop])
+            if work.done + len(counts) == stop:
+                work.note_counts(counts[:-1])
+                return SqlResult((), (), counts[-1])
+            work.note_counts(counts)
         while True:
             started = statements.run_now(self._ctx, work.text, work.given[work.done])
             if not isinstance(started, SqlResult) or work.done == stop - 1:

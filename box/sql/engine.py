@@ -247,6 +247,7 @@ class Sql:
         return _parse(text).parameters
 
     @staticmethod
+    @lru_cache(1000)
     def changes_rows(text: str) -> bool:
         """Return whether a statement is INSERT, REPLACE, UPDATE or DELETE.
 

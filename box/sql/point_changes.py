@@ -1,6 +1,6 @@
 """The fast paths of INSERT, REPLACE, UPDATE and DELETE of one row by its key; see `point_statements.py`.
 
-Outside of a transaction a row goes through a `PointWriter` of its space, if the space has one; otherwise through `Dml`.
+A row goes through the writer of its space (`Dml.point_writer`), if the space has one; otherwise through `Dml`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from box.schema.space import Space
     from box.session import Context
     from box.txn.dml import Dml
-    from box.txn.point_writes import PointWriter
+    from box.txn.transaction_writes import RowWriter
 
 Written = tuple[int, Outcome]
 """The number of changed rows, and the outcome of the write: complete unless it is a `Pending`."""
@@ -62,6 +62,24 @@ class PointChange:
             return None
         return self._run(ctx, list(params), self._dml.point_writer(ctx, self.space))
 
+    def run_all(self, ctx: Context, many: list[list[Value]]) -> list[int]:
+        """Run the statement in the open transaction for each list of parameters, up to the first that needs the general
+        path. Returns the number of changed rows for each.
+
+        Raises:
+            BoxError: see `run`; the statements before the wrong one have run.
+        """
+        counts: list[int] = []
+        if self.space.has_triggers:
+            return counts
+        run, count, writer = self._run, self._count, self._dml.point_writer(ctx, self.space)
+        for params in many:
+            written = run(ctx, params, writer) if len(params) == count else None
+            if written is None:
+                break
+            counts.append(written[0])
+        return counts
+
     def run_many(self, ctx: Context, many: list[list[Value]]) -> list[int | PendingChange | Exception]:
         """Run the statement for each list of parameters, up to the first that needs the general path.
 
@@ -85,7 +103,7 @@ class PointChange:
             done.append(changed if is_complete else written)  # type: ignore[arg-type]
         return done
 
-    def _run(self, ctx: Context, params: list[Value], writer: PointWriter | None) -> Written | None:
+    def _run(self, ctx: Context, params: list[Value], writer: RowWriter | None) -> Written | None:
         """Change the row, through the writer if there is one; see `run`."""
         raise NotImplementedError
 
@@ -106,7 +124,7 @@ class PointInsert(PointChange):
         self._is_plain = _compile_is_plain(self._types)
         """Returns whether the values of a row, as many as it has columns, are stored without a conversion."""
 
-    def _run(self, ctx: Context, params: list[Value], writer: PointWriter | None) -> Written | None:
+    def _run(self, ctx: Context, params: list[Value], writer: RowWriter | None) -> Written | None:
         space = self.space
         if space.sequence is not None:
             return None
@@ -194,7 +212,7 @@ class PointUpdate(PointChange):
         self._is_nullable = all(fields[place].is_nullable for place in places)
         self._size = len(fields)
 
-    def _run(self, ctx: Context, params: list[Value], writer: PointWriter | None) -> Written | None:
+    def _run(self, ctx: Context, params: list[Value], writer: RowWriter | None) -> Written | None:
         space, dml = self.space, self._dml
         if not PLAIN.issuperset(map(type, params)):
             return None
@@ -246,7 +264,7 @@ class PointDelete(PointChange):
         super().__init__(dml, space, count)
         self._key = key
 
-    def _run(self, ctx: Context, params: list[Value], writer: PointWriter | None) -> Written | None:
+    def _run(self, ctx: Context, params: list[Value], writer: RowWriter | None) -> Written | None:
         key = self._key.of(params)
         if key is None:
             return None

@@ -10,7 +10,7 @@ anything else                        in the thread of the loop: it may wait, or 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from box.embed.sql_statements import SqlResult, result_at_once, values_of
 from box.errors import BoxError
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from box.session import Context
     from box.sync.loop_thread import LoopThread
     from box.txn.pending import Outcome
+
+_SEQUENCES: Final = (tuple, list)
 
 
 class WaitingStatement:
@@ -57,7 +59,8 @@ class ThreadStatements:
             BoxError: see `Node.execute`.
         """
         sql = self._core.sql
-        if names is None and type(params) is not tuple and isinstance(params, Mapping):
+        # Tuples and lists are looked at first, because `isinstance` with an abstract class takes a microsecond.
+        if names is None and type(params) not in _SEQUENCES and isinstance(params, Mapping):
             names = sql.parameters(text)
         values = values_of(params, names or ())
         point = sql.point(ctx, text)
@@ -87,18 +90,29 @@ class ThreadStatements:
         sql.counted(ctx, counts[0])
         return SqlResult((), (), counts[0])
 
-    def insert_together(self, ctx: Context, text: str, given: Sequence[Parameters]) -> int:
-        """Insert rows in the open transaction while the caller holds the node's turn, as `run_now` does for each.
+    def run_together(self, ctx: Context, text: str, given: Sequence[Parameters]) -> list[int]:
+        """Run a changing statement once for each set of parameters in the open transaction, while the caller holds the
+        node's turn.
 
-        Returns how many of the first statements that has done: up to the first that `run_now` has to look at.
+        Returns the numbers of rows that the first statements have changed: up to the first that `run_now` has to look
+        at.
 
         Raises:
-            BoxError: see `Node.execute`; the rows before the wrong one are inserted.
+            BoxError: see `Node.execute`; the statements before the wrong one have run.
         """
         core = self._core
         point = core.sql.point(ctx, text) if ctx.txn is not None else None
-        if not isinstance(point, PointInsert) or not point.takes_many or point.space.runs_code:
-            return 0
+        if point is None or point.is_query or point.space.runs_code:
+            return []
+        if isinstance(point, PointInsert) and point.takes_many:
+            counts = self._insert(ctx, point, given)
+        else:
+            counts = self._commits.run(point.run_all, ctx, _values_of_all(given))
+        if counts:
+            core.sql.counted(ctx, counts[-1], len(counts))
+        return counts
+
+    def _insert(self, ctx: Context, point: PointInsert, given: Sequence[Parameters]) -> list[int]:
         raws: list[bytes] = []
         try:
             for params in given:
@@ -109,9 +123,8 @@ class ThreadStatements:
         except (BoxError, TypeError):
             pass  # `run_now` raises it
         if raws:
-            self._commits.run(core.dml.store_all, ctx, point.space, INSERT, raws)
-            core.sql.counted(ctx, 1, len(raws))
-        return len(raws)
+            self._commits.run(self._core.dml.store_all, ctx, point.space, INSERT, raws)
+        return [1] * len(raws)
 
     def ended(self, started: SqlResult | WaitingStatement | None, who: object = None) -> SqlResult | None:
         """Return the result of a statement, without the turn, once its change is written; `who` as for
@@ -125,3 +138,18 @@ class ThreadStatements:
         self._thread.wait(started.outcome.pending, started.outcome.done)
         self._thread.run(self._core.sql.counted, started.ctx, started.row_count, who=who)
         return SqlResult((), (), started.row_count)
+
+
+def _values_of_all(given: Sequence[Parameters]) -> list[list[Any]]:
+    """Return the values of the first sets of parameters: up to one with names, or with an error, which `run_now`
+    raises.
+    """
+    found: list[list[Any]] = []
+    for params in given:
+        if isinstance(params, Mapping):
+            break
+        try:
+            found.append(values_of(params, ()))
+        except (BoxError, TypeError):
+            break
+    return found

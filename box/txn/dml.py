@@ -47,6 +47,7 @@ from box.txn.point_writes import ROWS_MAX, PointWriter
 from box.txn.reads import Reader
 from box.txn.staged import StagedTransaction
 from box.txn.transaction import OpenStatement, Statement, TxnState
+from box.txn.transaction_writes import RowWriter, TransactionWriter
 from box.txn.write_plan import MAX_TUPLE_SIZE, Planner, WritePlan
 from box.wire.change import INSERT, REPLACE, UPSERT, Request, decode_row
 from box.wire.change_run import ChangeRun
@@ -63,6 +64,8 @@ if TYPE_CHECKING:
 
 _WRITE: Final = int(Privilege.W | Privilege.U)
 """The privileges that let a user write to every space without a check of the space."""
+_READ_AND_WRITE: Final = _WRITE | int(Privilege.R)
+"""The privileges that let a user read and write every space without a check of the space."""
 _STATEMENTS_A_SIGN: Final = 1024
 """The number of statements after which a growing transaction gathers what its commit needs.
 
@@ -215,7 +218,7 @@ class Dml:
         else:
             if txn.state is not TxnState.INPROGRESS:
                 txn.check_alive()
-            statement = self.txns.storage.change_versions(txn, space, plan, kind, argument)
+            statement = self.txns.storage.plan_of(txn, space, plan).run(space, kind, CHANGES[kind], argument)
             old, new = statement.old, statement.new
         result = None if kind == UPSERT else old if new is None else new
         is_held, journal = plan.is_sync or held, self.txns.journal
@@ -254,14 +257,14 @@ class Dml:
             self.on_many_held()
         return outcome
 
-    def point_writer(self, ctx: Context, space: Space) -> PointWriter | None:
+    def point_writer(self, ctx: Context, space: Space) -> RowWriter | None:
         """Return a writer of single rows for this turn of the loop; None if changes of the space have to go through
         `store` or `write`, or if the user may not read and write it.
         """
         plan: WritePlan = space.write_plan or self._planner.plan(space)
+        txn = ctx.txn
         if (
-            ctx.txn is not None
-            or not (plan.is_usual or self._is_quiet(plan, ROWS_MAX))
+            not (plan.is_usual or (self._is_quiet(plan, ROWS_MAX) if txn is None else plan.is_versioned))
             or space.on_replace
             or space.before_replace
             or plan.is_sync
@@ -269,12 +272,20 @@ class Dml:
             or self.is_read_only
         ):
             return None
-        try:
-            space.check_access(ctx.credentials, Privilege.W)
-            space.check_access(ctx.credentials, Privilege.R)
-        except BoxError:
+        if _READ_AND_WRITE & ~ctx.credentials.universal:
+            try:
+                space.check_access(ctx.credentials, Privilege.W)
+                space.check_access(ctx.credentials, Privilege.R)
+            except BoxError:
+                return None
+        if txn is None:
+            return PointWriter(plan, space, self.txns.journal, self.counters)
+        if txn.nesting or txn.engine is not space.engine or txn.state is not TxnState.INPROGRESS:
             return None
-        return PointWriter(plan, space, self.txns.journal, self.counters)
+        is_void, storage = self.txns.journal.is_void, self.txns.storage
+        return TransactionWriter(
+            plan, space, txn, storage, is_void=is_void, counters=self.counters, record=self._record
+        )
 
     def store_all(self, ctx: Context, space: Space, kind: int, raws: list[bytes], *, commits: bool = False) -> None:
         """Insert or replace many tuples in a space without triggers, in the open transaction. `kind` is INSERT or
@@ -295,7 +306,7 @@ class Dml:
         record = self._record
         if not is_usual:
             for raw in raws[1:]:  # the checks for the first tuple hold for the others, too
-                record(txn, storage.change_versions(txn, space, plan, kind, raw))
+                record(txn, storage.plan_of(txn, space, plan).run(space, kind, CHANGES[kind], raw))
             return
         for start in range(1, len(raws), STORED_AT_ONCE):
             changes: list[Change] = []

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from box.index import Index
     from box.schema.space import Space
 
+Changed = tuple[bytes | None, bytes | None]
+"""The tuples before and after a change; None stands for no tuple."""
 Keys = Sequence[Any]
 """The keys of a tuple in one index: exactly one in most, any number if `Index.has_many_keys`."""
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from box.data.update import check_operations, updated, upserted
 from box.errors import BoxError
 from box.index.duplicate_key import duplicate_key
-from box.txn.exchange import exchange, keys_of
+from box.txn.exchange import Changed, exchange, keys_of
 from box.txn.storage import changed_key
 from box.txn.transaction import NO_LSN, WAIT_SYNC, WAIT_SYNC_AND_ACK, Commit, LimboEntry, TxnState
 from box.wire.change import DELETE, INSERT, REPLACE, UPDATE, UPSERT, Request
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from box.txn.write_plan import WritePlan
     from box.wire.entry import JournalEntry, JournalSink
     from box.wire.row import Row
-
-Changed = tuple[bytes | None, bytes | None]
-"""The tuples before and after a change; None stands for no tuple."""
 
 
 def insert(plan: WritePlan, space: Space, raw: bytes, fields: list[Any] | None = None) -> Changed:

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from box.txn.staged_undo import OneChange
     from box.txn.transaction import Statement
     from box.txn.write_plan import WritePlan
-    from box.wire.change import Request
 
 _MANY_COMPARED: Final = 64
 """The number of statements from which on writes are compared with the reads of others as sets, not one by one."""
@@ -88,9 +87,7 @@ class MvccStorage(VersionedReads):
 
     # -- changing
 
-    def change_versions(
-        self, txn: Transaction, space: Space, plan: WritePlan, kind: int, argument: bytes | Request
-    ) -> Statement:
+    def plan_of(self, txn: Transaction, space: Space, plan: WritePlan) -> VersionedPlan:
         own = self._plan
         is_lone = txn.is_lone
         if own is None or own.txn is not txn or own.plan is not plan or own.is_lone is not is_lone:
@@ -100,7 +97,7 @@ class MvccStorage(VersionedReads):
         elif is_lone and len(txn.statements) * len(space.indexes) >= _LONE_KEYS:
             self.make_versions(txn)
             own = self._plan = VersionedPlan(self, txn, space, plan)
-        return own.change(space, kind, argument)
+        return own
 
     def make_versions(self, txn: Transaction) -> None:
         txn.is_lone = False

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from box.index.ordered import OrderedIndex
     from box.schema.space import Space
     from box.txn.transaction import Statement
+    from box.txn.versioned_plan import VersionedPlan
     from box.txn.write_plan import WritePlan
-    from box.wire.change import Request
 
 
 class Mode(Enum):
@@ -200,15 +200,9 @@ class TupleStorage:
 
     # -- changing
 
-    def change_versions(
-        self, txn: Transaction, space: Space, plan: WritePlan, kind: int, argument: bytes | Request
-    ) -> Statement:
-        """Execute a change by the primary key that only concerns the indexes; only where tuples have versions.
-
-        `argument` is a tuple for INSERT and REPLACE, else a request. Returns the statement, whose row is made later.
-
-        Raises:
-            BoxError: as `box.txn.fast_path.CHANGES`; nothing is changed.
+    def plan_of(self, txn: Transaction, space: Space, plan: WritePlan) -> VersionedPlan:
+        """Return the plan by which the next change of a transaction concerns only the indexes; only where tuples have
+        versions. `plan` is that of the space.
         """
         raise NotImplementedError("tuples have no versions")
 

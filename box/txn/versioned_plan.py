@@ -9,9 +9,9 @@ While a transaction is lone (`TransactionManager.begin_lone`) it changes tuples 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from box.txn.fast_path import CHANGES
 from box.txn.transaction import Statement
 from box.txn.write_plan import WritePlan
 from box.wire.change import REPLACE
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from box.data.keydef import SortKey
     from box.index import Index
     from box.schema.space import Space
-    from box.txn.exchange import Keys
+    from box.txn.exchange import Changed, Keys
     from box.txn.transaction import Transaction
     from box.txn.versions import Write
 
@@ -165,26 +165,27 @@ class VersionedPlan(WritePlan):
         self.add, self.put, self.remove, self.replace = primary.add, primary.put, primary.remove, primary.replace
         self.secondary: list[Any] = self._indexes[1:]
 
-    def change(self, space: Space, kind: int, argument: Any) -> Statement:
-        """Execute a change by the primary key. `argument` is a tuple for INSERT and REPLACE, else a `Request`.
+    def run(self, space: Space, kind: int, change: Callable[..., Changed], *args: Any) -> Statement:
+        """Execute `change(plan, space, *args)`, a change by the primary key, such as those of
+        `box.txn.fast_path.CHANGES`.
 
         Returns the statement, whose row is made at the commit.
 
         Raises:
-            BoxError: as `box.txn.fast_path.CHANGES`; nothing is changed.
+            BoxError: the error of the change; nothing is changed.
         """
         # The outcome of a REPLACE does not depend on the tuple that it replaces, so it does not count as read.
         requires_old = kind != REPLACE
         self.find = self._primary.find if requires_old else self._primary.peek
         if self.is_lone:
-            old, new = CHANGES[kind](self, space, argument)
+            old, new = change(self, space, *args)
             return Statement(space, kind, old, new, None, None)
         statement = Statement(space, kind, None, None, None, None)
         statement.requires_old = requires_old
         writes: list[Write] = []
         for index in self._indexes:
             index.statement, index.writes = statement, writes
-        statement.old, statement.new = CHANGES[kind](self, space, argument)
+        statement.old, statement.new = change(self, space, *args)
         if writes:
             self._storage.add_writes(self.txn, statement, writes)
         return statement

@@ -1,4 +1,4 @@
-"""`executemany` inserts rows together, with the outcome of single statements."""
+"""`executemany` changes rows together, with the outcome of single statements."""
 
 from __future__ import annotations
 
@@ -29,6 +29,18 @@ PROGRAMS: dict[str, tuple[str, Any]] = {
     "names": ("INSERT INTO goods VALUES (:a, :b, 1, :b)", [{"a": row[0], "b": row[1]} for row in ROWS]),
     "replace": ("REPLACE INTO goods VALUES (?, ?, ?, NULL)", [(row[0] % 50, *row[1:3]) for row in ROWS]),
     "update": ("UPDATE goods SET name = ? WHERE id = ?", [("x", row[0]) for row in ROWS]),
+    "replace without other keys": ("REPLACE INTO plain VALUES (?, ?, ?)", [(row[0] % 50, *row[1:3]) for row in ROWS]),
+    "replace of a wrong row": ("REPLACE INTO plain VALUES (?, ?, ?)", [(1, "x", 1)] * 80 + [(1, "x", None)]),
+    "replace of a text": ("REPLACE INTO plain VALUES (?, ?, ?)", [(1, "x", 1)] * 80 + [(1, 5, 2), (2, "y", "z")]),
+    "replace of a large row": ("REPLACE INTO plain VALUES (?, ?, ?)", [(1, "x", 1)] * 80 + [(1, "x" * 1100000, 2)]),
+    "update of nothing": ("UPDATE plain SET price = ? WHERE id = ?", [(2, row[0] + 9000) for row in ROWS]),
+    "update to a text": ("UPDATE plain SET price = ? WHERE id = ?", [(1, 9000)] * 80 + [("2", 9000), ("x", 9000)]),
+    "update to nil": ("UPDATE plain SET price = ? WHERE id = ?", [(1, 9000)] * 80 + [(None, 9000)]),
+    "update of a code": ("UPDATE goods SET code = ? WHERE id = ?", [("a", 5000)] * 80 + [("before", 5000)]),
+    "update by a text": ("UPDATE plain SET price = ? WHERE id = ?", [(1, 9000)] * 80 + [(3, "9000"), (4, "x")]),
+    "delete": ("DELETE FROM plain WHERE id = ?", [(row[0] + 8900,) for row in ROWS]),
+    "delete by a real": ("DELETE FROM plain WHERE id = ?", [(7,)] * 80 + [(9000.0,), (9001.5,)]),
+    "letters": ("UPDATE plain SET name = ? WHERE id = ?", [("\u0436" * 3, 9000)] * 80 + [("a\udcff", 9000)]),
     "a key again": ("INSERT INTO goods VALUES (?, ?, ?, ?)", changed(150, (3, "x", 1, "y"))),
     "a code again": ("INSERT INTO goods VALUES (?, ?, ?, ?)", changed(70, (900, "x", 1, "c5"))),
     "an integer as text": ("INSERT INTO goods VALUES (?, ?, ?, ?)", changed(30, (30, 17, 1, "y"))),
@@ -51,15 +63,17 @@ def run(text: str, given: Any, autocommit: bool, execute: Callable[[Any, str, An
     with dbapi.connect(None, autocommit=autocommit) as connection:
         cursor = connection.cursor().execute(CREATE)
         cursor.execute("INSERT INTO goods VALUES (5000, 'before', 1, 'before')")
+        cursor.execute("CREATE TABLE plain (id INTEGER PRIMARY KEY, name STRING, price NUMBER NOT NULL)")
+        cursor.execute("INSERT INTO plain VALUES (9000, 'before', 1), (9001, 'before', 2)")
         error: Any = None
         try:
             execute(cursor, text, given)
         except Exception as caught:
             error = type(caught), str(caught)
         counts = (cursor.rowcount, connection.in_transaction) if error is None else ()
-        within = cursor.execute("SELECT * FROM goods").fetchall()
+        within = [cursor.execute(f"SELECT * FROM {table}").fetchall() for table in ("goods", "plain")]
         connection.commit()
-        after = cursor.execute("SELECT * FROM goods").fetchall()
+        after = [cursor.execute(f"SELECT * FROM {table}").fetchall() for table in ("goods", "plain")]
         return error, counts, repr(within), repr(after)
 
 
@@ -70,7 +84,7 @@ def test_rows_together_as_one_by_one(name: str, autocommit: bool, monkeypatch: p
     text, given = PROGRAMS[name]
     given = list(given)
     together = run(text, given, autocommit, dbapi.DatabaseCursor.executemany)
-    monkeypatch.setattr(ThreadStatements, "insert_together", lambda *_: 0)
+    monkeypatch.setattr(ThreadStatements, "run_together", lambda *_: [])
     assert together == run(text, given, autocommit, dbapi.DatabaseCursor.executemany)
 
 

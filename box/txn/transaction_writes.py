@@ -1,0 +1,122 @@
+"""Changes of single rows in an open transaction by code that has their fields decoded already.
+
+`PointWriter` of `box.txn.point_writes` does the same outside of transactions. A `TransactionWriter`, too, is valid for
+one turn of the loop. Effects, errors and rows of the log are those of `Dml.store` and `Dml.write`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from box.data.codec import pack
+from box.data.update import updated
+from box.errors import BoxError
+from box.txn.exchange import Changed
+from box.txn.fast_path import insert, put_changed, remove, replace
+from box.txn.point_writes import PointWriter
+from box.txn.transaction import Statement
+from box.wire.change import DELETE, INSERT, REPLACE, UPDATE, Request
+
+if TYPE_CHECKING:
+    from box.data.keydef import SortKey
+    from box.schema.space import Space
+    from box.txn.storage import TupleStorage
+    from box.txn.transaction import Transaction
+    from box.txn.write_plan import WritePlan
+
+
+class TransactionWriter:
+    """Changes rows of one space in one transaction: nothing but the indexes takes part.
+
+    The changes are complete when a method returns; it returns None. Each raises the errors of `Dml.write` that concern
+    the row; then nothing is changed. `record` adds a statement to the transaction; `is_void`: there is no log.
+    """
+
+    __slots__ = ("_counters", "_is_void", "_plan", "_record", "_space", "_storage", "_txn", "parse")
+
+    def __init__(
+        self,
+        plan: WritePlan,
+        space: Space,
+        txn: Transaction,
+        storage: TupleStorage,
+        *,
+        is_void: bool,
+        counters: list[int],
+        record: Callable[[Transaction, Statement], None],
+    ) -> None:
+        self._plan = plan
+        self._space = space
+        self._txn = txn
+        self._storage = storage
+        self._is_void = is_void
+        self._counters = counters
+        self._record = record
+        self.parse = plan.parse
+
+    def find(self, key: SortKey) -> bytes | None:
+        """Return the tuple with this primary key, as the transaction sees it, or None."""
+        return self._storage.find(self._txn, self._space.index(0), key)
+
+    def insert(self, raw: bytes, fields: list[Any]) -> None:
+        """Insert the tuple `raw`, whose fields are given."""
+        self._change(INSERT, None, insert, raw, fields)
+
+    def replace(self, raw: bytes, fields: list[Any], is_new: bool) -> None:
+        """Store the tuple `raw`, whose fields are given. Unless `is_new`, it replaces a tuple, and the log gets a
+        DELETE and a REPLACE, as Tarantool's SQL writes them.
+        """
+        if not is_new:
+            plan, counters = self._plan, self._counters
+            try:  # after these checks the second change cannot fail
+                plan.validate_fields(raw, fields)
+                plan.check_size(raw)
+            except BoxError:
+                counters[DELETE] += 1
+                counters[REPLACE] += 1
+                raise
+            key = plan.key_of(fields)
+            old = self.find(key)
+            assert old is not None
+            self.delete(self._space.index(0).key_def.extract_values(fields), key, old)
+        self._change(REPLACE, None, replace, raw, fields)
+
+    def update(self, key: list[Any], sort_key: SortKey, old: bytes, operations: list[list[Any]]) -> None:
+        """Update the tuple `old`, which has the primary key `key`; operations count fields from 1."""
+        request = Request.update(key, operations)
+        body = request if self._is_void else request.body(self._space.id)
+        self._change(UPDATE, body, _update, sort_key, old, operations)
+
+    def delete(self, key: list[Any], sort_key: SortKey, old: bytes) -> None:
+        """Delete the tuple `old`, which has the primary key `key`."""
+        self._change(DELETE, self._space.key_prefix + pack(key), _delete, sort_key, old)
+
+    def _change(self, kind: int, body: bytes | Request | None, change: Callable[..., Changed], *args: Any) -> None:
+        """Make a change and record it. `body` is that of its row, the request that has it, or None for an INSERT or
+        REPLACE.
+        """
+        self._counters[kind] += 1
+        txn, space = self._txn, self._space
+        if self._storage.allows_yield:
+            statement = self._storage.plan_of(txn, space, self._plan).run(space, kind, change, *args)
+        else:
+            statement = Statement(space, kind, *change(self._plan, space, *args))
+        statement.body = body
+        self._record(txn, statement)
+
+
+RowWriter = PointWriter | TransactionWriter
+"""A writer of single rows, outside of transactions or in one."""
+
+
+def _update(plan: WritePlan, space: Space, sort_key: SortKey, old: bytes, operations: list[list[Any]]) -> Changed:
+    new, fields = updated(old, operations, plan.format, 1)
+    fields = plan.validate(new) if fields is None else plan.validate_fields(new, fields)
+    put_changed(plan, space, old, new, sort_key, fields)
+    return old, new
+
+
+def _delete(plan: WritePlan, space: Space, sort_key: SortKey, old: bytes) -> Changed:
+    remove(plan, space, sort_key, old)
+    return old, None
