@@ -163,7 +163,7 @@ def test_a_program_that_never_rests_keeps_few_ended_statements() -> None:
     """What ended transactions leave is freed as fast as a program makes more of it."""
 
     async def main(node: Node) -> None:
-        for begin in range(0, 40 * 5000, 5000):
+        for begin in range(0, 20 * 5000, 5000):
             await node.space["s"].replace_many(names(range(begin, begin + 5000)))
         kept = sum(isinstance(found, Statement) for found in gc.get_objects())
         assert kept <= 4 * 5000
