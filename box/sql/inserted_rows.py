@@ -28,7 +28,9 @@ def constant_rows(select: sql_nodes.Select, params: Sequence[Value]) -> list[lis
         row: list[Value] = []
         for item in items:
             expr = item.expr
-            if isinstance(expr, sql_nodes.Literal) and not (type(expr.value) is int and expr.value >= 2**64):
+            if isinstance(expr, sql_nodes.Literal) and expr.place is not None:
+                row.append(params[expr.place])
+            elif isinstance(expr, sql_nodes.Literal) and not (type(expr.value) is int and expr.value >= 2**64):
                 row.append(expr.value)
             elif isinstance(expr, sql_nodes.Param):
                 row.append(params[expr.index])
@@ -39,7 +41,8 @@ def constant_rows(select: sql_nodes.Select, params: Sequence[Value]) -> list[lis
                 and type(expr.operand.value) in (int, float)
                 and abs(expr.operand.value) <= 2**63  # type: ignore[arg-type]
             ):
-                row.append(-expr.operand.value)  # type: ignore[operator]
+                place = expr.operand.place
+                row.append(-(expr.operand.value if place is None else params[place]))  # type: ignore[operator]
             else:
                 return None
         rows.append(row)
