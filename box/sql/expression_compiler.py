@@ -206,8 +206,8 @@ class ExpressionCompiler:
             )
         if inner.kind == "null":
             return Typed("NULL", inner.type, "null")
-        if op == "-" and inner.kind == "real":
-            return Typed(f"(-{inner.sql})", inner.type, "real", has_aggregate=inner.has_aggregate)
+        if op == "-" and inner.kind == "real":  # the space is for a negative constant: two signs begin a comment
+            return Typed(f"(- {inner.sql})", inner.type, "real", has_aggregate=inner.has_aggregate)
         name = "lb_neg" if op == "-" else "lb_not"
         kind = "int" if op == "~" or inner.kind == "int" else "num"
         return Typed(f"{name}({boxed(inner)})", inner.type, kind, has_aggregate=inner.has_aggregate)

@@ -33,7 +33,7 @@ from box.sql.aggregates import AGGREGATES
 from box.sql.parse import parse_statement
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
+    from collections.abc import Hashable, Sequence
 
 _KNOWN: Final = 1000
 """The number of texts, of shapes and of statements that are kept."""
@@ -65,6 +65,9 @@ _DIGITS_MAX: Final = 15
 _DOUBLE_MAX: Final = 2.0**53
 _MARKS: Final = {int: "\0i", float: "\0f", str: "\0s"}
 """What stands for a constant in a shape. No text with a NUL is shared."""
+
+_LEAVES: Final = frozenset((sql_nodes.Literal, sql_nodes.Name, sql_nodes.Star, str, int, bool, type(None)))
+"""Types of what has nothing inside."""
 
 parsed_text = lru_cache(_KNOWN)(parse_statement)
 """A cached parser: parsed statements may be shared, because nothing changes them."""
@@ -138,9 +141,10 @@ def _first_of_shape(
     parsed = parse_statement(text)
     if parsed.trailing is not None or parsed.parameters:
         return parsed, ()
-    operands = _operands(parsed, text, values)
+    known_ids, compares = _uses(parsed.statement)
+    operands = _operands(parsed.literals, known_ids, text, values)
     fixed = [number for number, value in enumerate(values) if value is not None and number not in operands]
-    shape = _Shape(fixed, compares=_compares(parsed.statement))
+    shape = _Shape(fixed, compares=compares)
     key, given = _key_and_values(name, shape, raws, values)
     numbers = [number for number, value in enumerate(values) if value is not None]
     for number, place in zip(numbers, key[2] or range(len(given)), strict=True):
@@ -178,13 +182,14 @@ def _value_of(raw: str) -> _Constant | None:
     return value if 0 < value < _DOUBLE_MAX else None
 
 
-def _operands(parsed: sql_nodes.Parsed, text: str, values: list[_Constant | None]) -> dict[int, sql_nodes.Literal]:
+def _operands(
+    literals: list[tuple[int, sql_nodes.Literal]], fixed: set[int], text: str, values: list[_Constant | None]
+) -> dict[int, sql_nodes.Literal]:
     """Return the constants of which only the type matters, by their numbers in the text."""
-    fixed = {id(literal) for literal in _fixed(parsed.statement)}
-    literals = dict(parsed.literals)
     found: dict[int, sql_nodes.Literal] = {}
+    by_start = dict(literals)
     for number, (match, value) in enumerate(zip(_CONSTANT.finditer(text), values, strict=True)):
-        literal = literals.get(match.start())
+        literal = by_start.get(match.start())
         if literal is None or id(literal) in fixed:
             continue
         # The parser decides what a constant is: `a.5` is a name and a double.
@@ -193,43 +198,31 @@ def _operands(parsed: sql_nodes.Parsed, text: str, values: list[_Constant | None
     return found
 
 
-def _nodes(root: object) -> Iterator[object]:
-    """Return a node and all nodes inside it."""
-    rest = [root]
+def _uses(statement: sql_nodes.Statement) -> tuple[set[int], bool]:
+    """Return the ids of the constants whose values the analysis has to know; and whether the statement may compare
+    expressions of a query with each other: those of ORDER BY, GROUP BY and aggregates with its result columns.
+    """
+    fixed: set[int] = set()
+    compares = False
+    rest: list[object] = [statement]
     while rest:
         node = rest.pop()
-        yield node
-        rest += sql_nodes.children(node)
-
-
-def _fixed(statement: sql_nodes.Statement) -> Iterator[sql_nodes.Literal]:
-    """Return the constants whose values the analysis has to know."""
-    for node in _nodes(statement):
+        kind = type(node)
+        if kind in _LEAVES:
+            continue
         terms: Sequence[object] = ()
         if isinstance(node, sql_nodes.Select):
             terms = [term.expr for term in node.order_by or ()]
+            compares |= bool(terms or node.operators)
         elif isinstance(node, sql_nodes.Core):
             terms = node.group_by or ()
-        elif isinstance(node, sql_nodes.FunctionCall) and node.name == "LIKELIHOOD":
-            terms = node.args
+            compares |= bool(terms or node.having or node.is_distinct)
+        elif isinstance(node, sql_nodes.FunctionCall):
+            terms = node.args if node.name == "LIKELIHOOD" else ()
+            compares |= node.name in AGGREGATES
         for term in terms:
             while isinstance(term, sql_nodes.Collate | sql_nodes.Unary):
                 term = term.operand
-            if isinstance(term, sql_nodes.Literal):
-                yield term
-
-
-def _compares(statement: sql_nodes.Statement) -> bool:
-    """Return whether a statement may compare expressions of a query with each other: those of ORDER BY, GROUP BY and
-    aggregates with its result columns.
-    """
-    for node in _nodes(statement):
-        if isinstance(node, sql_nodes.Select) and (node.order_by is not None or node.operators):
-            return True
-        if isinstance(node, sql_nodes.Core) and (node.group_by is not None or node.having is not None):
-            return True
-        if isinstance(node, sql_nodes.Core) and node.is_distinct:
-            return True
-        if isinstance(node, sql_nodes.FunctionCall) and node.name in AGGREGATES:
-            return True
-    return False
+            fixed.add(id(term))
+        rest += sql_nodes.children(node)
+    return fixed, compares
