@@ -404,8 +404,8 @@ class Dispatcher:
         if not self._node.state.is_configured and self._schema.has_user_spaces:
             raise client_error(ErrorCode.LOADING)  # some data may not be loaded yet
         if row.type == RequestType.EXECUTE:
-            point = sql_requests.point_of(self._node.sql, connection.ctx, request)
-            if point is not None and self._server.statements.run(connection, row.sync, point, request.params):
+            point, values = sql_requests.point_of(self._node.sql, connection.ctx, request)
+            if point is not None and self._server.statements.run(connection, row.sync, point, values):
                 return
         self._suspendable(connection, row.sync, self._run_sql(connection, row, request))
 

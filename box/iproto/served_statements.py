@@ -24,7 +24,7 @@ from box.wire.constants import Key, RequestType
 from box.wire.reply import reply_bodies, reply_body, reply_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from box.iproto.connection import ServerConnection
     from box.iproto.requester import Requester
@@ -153,7 +153,7 @@ class ServedStatements:
         server.node.sessions.tell_denied(ctx, error)
         return reply_error(sync, server.schema.version, error)
 
-    def run(self, connection: Requester, sync: int, point: Point, params: list[Any]) -> bool:
+    def run(self, connection: Requester, sync: int, point: Point, params: Sequence[Any]) -> bool:
         """Run a statement and reply. Returns False, having done nothing, for values that need the general path.
 
         Raises:
@@ -175,7 +175,7 @@ class ServedStatements:
             server.stats.collect(RequestType.EXECUTE)
             raise
 
-    def _change(self, connection: Requester, sync: int, point: PointChange, params: list[Any]) -> bool:
+    def _change(self, connection: Requester, sync: int, point: PointChange, params: Sequence[Any]) -> bool:
         server, ctx = self._server, connection.ctx
         written = point.run(ctx, params)
         if written is None:

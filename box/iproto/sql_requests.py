@@ -20,11 +20,14 @@ from box.sql.result import Result, Rows
 from box.wire.constants import Key
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from box.session import Context
     from box.sql.engine import Sql
     from box.sql.point_statements import Point
     from box.sql.prepared import Prepared
     from box.sql.result import ResultField, ResultFields
+    from box.sql.stored_values import Value
     from box.wire.request import SqlRequest
 
 # The keys of the maps that describe a column, then those of the map that describes a change, as in Tarantool.
@@ -50,16 +53,17 @@ async def execute(sql: Sql, ctx: Context, request: SqlRequest) -> bytes:
     return await encode_result(ctx, await sql.execute_prepared(ctx, request.statement_id, request.params))
 
 
-def point_of(sql: Sql, ctx: Context, request: SqlRequest) -> Point | None:
-    """Return the fast path of a statement that concerns one row by its key, or None for any other statement.
+def point_of(sql: Sql, ctx: Context, request: SqlRequest) -> tuple[Point | None, Sequence[Value]]:
+    """Return the fast path of a statement that concerns one row by its key, None for any other statement; and the
+    values to run it with.
 
     Raises:
         BoxError: see `Sql.execute` and `Sql.execute_prepared`.
     """
     if request.text is not None:
-        return sql.point(ctx, request.text)
+        return sql.point(ctx, request.text, request.params)
     assert request.statement_id is not None
-    return sql.prepared_point(ctx, request.statement_id)
+    return sql.prepared_point(ctx, request.statement_id), request.params
 
 
 def prepare(sql: Sql, ctx: Context, request: SqlRequest) -> bytes:

@@ -172,6 +172,7 @@ class Copies:
             known = [(space, self._of(space)) for space in spaces]
             missing = [(space, one) for space, one in known if not one.is_copied]
             changed = [(space, one.changes.take()) for space, one in known if one.changes is not None]
+            connection.choose_files(True)
             pauses = connection.begin(env, [space for space, _ in missing])
             pauses.freeze()
             for space, one in missing:

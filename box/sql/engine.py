@@ -12,8 +12,7 @@ transaction an error rolls back to a savepoint at the start of the statement.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Coroutine, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from box.errors import BoxError
@@ -26,8 +25,6 @@ from box.sql.flat_calls import run_flat
 from box.sql.foreign_keys import ForeignKeys
 from box.sql.hooks import DictionaryFunctions
 from box.sql.params import bind, check_values
-from box.sql.parse import parse_statement
-from box.sql.point_select import PointSelect
 from box.sql.point_statements import Point, PointStatements
 from box.sql.pragmas import PragmaRunner, pragma_columns
 from box.sql.prepared import Prepared, PreparedStatements
@@ -35,6 +32,7 @@ from box.sql.reading import ROW_COUNT, QueryRunner
 from box.sql.result import Changed, Result, ResultField, ResultFields, Rows
 from box.sql.row_changes import ChangeRunner
 from box.sql.row_triggers import RowTriggers
+from box.sql.shared_statements import parsed_text, shared_statement
 from box.sql.stored_values import Value
 from box.sql.transactions import TransactionRunner
 from box.sql.trigger_texts import RaisedError
@@ -47,9 +45,6 @@ if TYPE_CHECKING:
     from box.sql.reading import Compiled
     from box.txn.dml import Dml
     from box.txn.lifecycle import TransactionManager
-
-_parse = lru_cache(1000)(parse_statement)
-"""A cached parser: parsed statements may be shared, because nothing changes them."""
 
 
 class Sql:
@@ -102,12 +97,12 @@ class Sql:
             UnsupportedError: SQL does not support it.
             BoxError: reading or changing the data raised it.
         """
-        point = self.point(ctx, text)
-        result = None if point is None else await self._execute_point(ctx, point, params)
+        parsed, given = self._statement(ctx, text, params)
+        point = self._point(ctx, parsed)
+        result = None if point is None else await self._execute_point(ctx, point, given)
         if result is not None:
             return result
-        parsed = self._parsed(text)
-        values = self._bound(ctx, parsed, params)
+        values = self._bound(ctx, parsed, given)
         if parsed.trailing is not None:
             self._analyse(ctx, parsed, values)
             raise parsed.trailing
@@ -116,12 +111,15 @@ class Sql:
         ctx.session.storage[ROW_COUNT] = result.row_count if isinstance(result, Changed) else 0
         return result
 
-    def _bound(self, ctx: Context, parsed: sql_nodes.Parsed, params: Sequence[Value]) -> list[Value]:
-        """Arrange the values of parameters. A parameter without a place is an error after those of the statement.
+    def _bound(self, ctx: Context, parsed: sql_nodes.Parsed, params: Sequence[Value]) -> Sequence[Value]:
+        """Arrange the values of parameters, unless they are those of constants. A parameter without a place is an error
+        after those of the statement.
 
         Raises:
             BoxError: see `bind`, and an error of the statement.
         """
+        if parsed.constants:
+            return params
         check_values(params)
         try:
             return bind(parsed.parameters, params)
@@ -132,7 +130,16 @@ class Sql:
             raise
 
     def _parsed(self, text: str) -> sql_nodes.Parsed:
-        return _parse(with_exact_names(self._schema, text) if self._schema.is_of_3 else text)
+        return parsed_text(with_exact_names(self._schema, text) if self._schema.is_of_3 else text)
+
+    def _statement(self, ctx: Context, text: str, params: Sequence[Value]) -> tuple[sql_nodes.Parsed, Sequence[Value]]:
+        """Return a parsed statement and the values to run it with: `params`, or those of its constants.
+
+        A session with settings may want the texts of result columns, which shared statements do not have.
+        """
+        if params or self._schema.session_settings.concern_sql(ctx.session):
+            return self._parsed(text), params
+        return shared_statement(with_exact_names(self._schema, text) if self._schema.is_of_3 else text)
 
     async def _execute_point(self, ctx: Context, point: Point, params: Sequence[Value]) -> Result | None:
         """Run a statement on the fast path. Returns None, having done nothing, for values that need the general
@@ -156,25 +163,32 @@ class Sql:
         self.counted(ctx, written[0])
         return Changed(written[0])
 
-    def point(self, ctx: Context, text: str) -> Point | None:
-        """Return the fast path of a statement that concerns one row by its key, or None for any other statement.
+    def point(self, ctx: Context, text: str, params: Sequence[Value] = ()) -> tuple[Point | None, Sequence[Value]]:
+        """Return the fast path of a statement that concerns one row by its key, None for any other statement; and the
+        values to run it with: `params`, or those of the constants in the text.
 
         Raises:
             ClientError: the text is wrong.
         """
+        parsed, values = self._statement(ctx, text, params)
+        return self._point(ctx, parsed), values
+
+    def _point(self, ctx: Context, parsed: sql_nodes.Parsed) -> Point | None:
         if self._schema.session_settings.concern_sql(ctx.session):
             return None
-        return self._points.find(ctx, self._parsed(text))
+        return self._points.find(ctx, parsed)
 
-    def query_at_once(self, ctx: Context, text: str, point: PointSelect | None, params: Sequence[Value]) -> Rows | None:
-        """Run a query without a loop; `point` is its fast path. Returns None for any other statement, for a long
-        query, and for one that calls functions of the user.
+    def query_at_once(
+        self, ctx: Context, text: str, params: Sequence[Value], found: tuple[Point | None, Sequence[Value]]
+    ) -> Rows | None:
+        """Run a query without a loop; `found` is what `point` has found. Returns None for any other statement, for a
+        long query, and for one that calls functions of the user.
 
         Raises:
             BoxError: see `execute`.
         """
         try:
-            rows = self._query_at_once(ctx, text, point, params)
+            rows = self._query_at_once(ctx, text, params, *found)
         except BoxError:
             self._count(RequestType.EXECUTE, 1)
             raise
@@ -183,16 +197,17 @@ class Sql:
         return rows
 
     def _query_at_once(
-        self, ctx: Context, text: str, point: PointSelect | None, params: Sequence[Value]
+        self, ctx: Context, text: str, params: Sequence[Value], point: Point | None, values: Sequence[Value]
     ) -> Rows | None:
-        key = None if point is None else point.key(params)
-        if point is not None and key is not None:
-            return Rows(point.fields, point.rows(ctx, key))
-        parsed = self._parsed(text)
+        if point is not None and point.is_query:
+            key = point.key(values)
+            if key is not None:
+                return Rows(point.fields, point.rows(ctx, key))
+        parsed, given = self._statement(ctx, text, params)
         if parsed.trailing is not None or not isinstance(parsed.statement, sql_nodes.Select):
             return None
-        values = self._bound(ctx, parsed, params)
-        return self._queries.select_at_once(ctx, parsed.text, parsed.statement, values)
+        bound = self._bound(ctx, parsed, given)
+        return self._queries.select_at_once(ctx, parsed.key, parsed.statement, bound)
 
     def prepared_text(self, ctx: Context, statement_id: int) -> str:
         """Return the text of a prepared statement.
@@ -211,7 +226,7 @@ class Sql:
         Raises:
             BoxError: see `execute_prepared`.
         """
-        point = self.point(ctx, self.prepared_text(ctx, statement_id))
+        point = self._point(ctx, self._parsed(self.prepared_text(ctx, statement_id)))
         if point is not None:
             self._points.remember(statement_id, point)
         return point
@@ -244,7 +259,7 @@ class Sql:
         Raises:
             ClientError: the text is wrong.
         """
-        return _parse(text).parameters
+        return parsed_text(text).parameters
 
     @staticmethod
     @lru_cache(1000)
@@ -254,7 +269,7 @@ class Sql:
         Raises:
             ClientError: the text is wrong.
         """
-        return isinstance(_parse(text).statement, sql_nodes.Insert | sql_nodes.Update | sql_nodes.Delete)
+        return isinstance(shared_statement(text)[0].statement, sql_nodes.Insert | sql_nodes.Update | sql_nodes.Delete)
 
     async def execute_prepared(self, ctx: Context, statement_id: int, params: Sequence[Value]) -> Result:
         """Run a prepared statement.
@@ -269,16 +284,16 @@ class Sql:
         """Raise the errors that a query or a change would raise before it runs."""
         statement = parsed.statement
         if isinstance(statement, sql_nodes.Select):
-            self._queries.analyse(ctx, parsed.text, statement, values)
+            self._queries.analyse(ctx, parsed.key, statement, values)
         elif isinstance(statement, sql_nodes.Pragma):
             pragma_columns(statement)
         else:
-            self._query_of(ctx, parsed.text, statement, values)
+            self._query_of(ctx, parsed.key, statement, values)
 
-    async def _run(self, ctx: Context, parsed: sql_nodes.Parsed, values: list[Value]) -> Result:
+    async def _run(self, ctx: Context, parsed: sql_nodes.Parsed, values: Sequence[Value]) -> Result:
         statement = parsed.statement
         if isinstance(statement, sql_nodes.Select):
-            return await self._queries.select(ctx, parsed.text, statement, values)
+            return await self._queries.select(ctx, parsed.key, statement, values)
         if isinstance(statement, sql_nodes.TransactionStep):
             return await self._transactions.run(ctx, statement)
         if isinstance(statement, sql_nodes.SetSession):
@@ -287,7 +302,7 @@ class Sql:
         if isinstance(statement, sql_nodes.Pragma):
             return self._pragmas.run(statement, is_full=self._queries.has_full_metadata(ctx))
         if isinstance(statement, sql_nodes.Explain):
-            return self._explain(ctx, parsed.text, statement, values)
+            return self._explain(ctx, parsed.key, statement, values)
         if isinstance(statement, sql_nodes.Insert | sql_nodes.Update):
             return await self._atomic(ctx, statement.action, lambda: self._change(ctx, parsed, values))
         if isinstance(statement, sql_nodes.Delete | sql_nodes.Truncate):
@@ -295,35 +310,35 @@ class Sql:
         definition = statement
         return await self._atomic(ctx, "ABORT", lambda: self._definer.run(ctx, definition))
 
-    def _explain(self, ctx: Context, text: str, explained: sql_nodes.Explain, values: Sequence[Value]) -> Rows:
-        compiled = self._query_of(ctx, text, explained.statement, values)
+    def _explain(self, ctx: Context, key: Hashable, explained: sql_nodes.Explain, values: Sequence[Value]) -> Rows:
+        compiled = self._query_of(ctx, key, explained.statement, values)
         rows = explain(self._queries, ctx, compiled, values, is_plan=explained.is_plan)
         return Rows(ResultFields(explain_fields(explained.is_plan)), rows, self._queries.has_full_metadata(ctx))
 
     def _query_of(
-        self, ctx: Context, text: str, statement: sql_nodes.Statement, values: Sequence[Value]
+        self, ctx: Context, key: Hashable, statement: sql_nodes.Statement, values: Sequence[Value]
     ) -> Compiled | None:
         """Return the query of a statement, or the query that finds the rows of a change; None if there is none. Raises
         errors of the query.
         """
         if isinstance(statement, sql_nodes.Select):
-            return self._queries.compiled(ctx, text, lambda compiler: compiler.compile(statement), values)
+            return self._queries.compiled(ctx, key, lambda compiler: compiler.compile(statement), values)
         if isinstance(statement, sql_nodes.Insert | sql_nodes.Update | sql_nodes.Delete):
-            return self._changes.check(ctx, text, statement, values)
+            return self._changes.check(ctx, key, statement, values)
         if isinstance(statement, sql_nodes.Truncate):
             self._changes.truncated(ctx, statement.table)
         elif isinstance(statement, sql_nodes.Definition):
             self._definition_checks.check(ctx, statement)
         return None
 
-    async def _change(self, ctx: Context, parsed: sql_nodes.Parsed, values: list[Value]) -> Changed:
+    async def _change(self, ctx: Context, parsed: sql_nodes.Parsed, values: Sequence[Value]) -> Changed:
         statement, changes = parsed.statement, self._changes
         if isinstance(statement, sql_nodes.Insert):
-            return await changes.insert(ctx, parsed.text, statement, values)
+            return await changes.insert(ctx, parsed.key, statement, values)
         if isinstance(statement, sql_nodes.Update):
-            return await changes.update(ctx, parsed.text, statement, values)
+            return await changes.update(ctx, parsed.key, statement, values)
         if isinstance(statement, sql_nodes.Delete):
-            return await changes.delete(ctx, parsed.text, statement, values)
+            return await changes.delete(ctx, parsed.key, statement, values)
         assert isinstance(statement, sql_nodes.Truncate)
         return await changes.truncate(ctx, statement.table)
 
@@ -389,13 +404,13 @@ class Sql:
         """Return the result columns of a statement, None for a change. Raises its errors that depend on no value."""
         statement = parsed.statement
         values: list[Value] = [None] * len(parsed.parameters)
-        compiled = self._query_of(ctx, parsed.text, statement, values)
+        compiled = self._query_of(ctx, parsed.key, statement, values)
         if isinstance(statement, sql_nodes.Select) and compiled is not None:
             return compiled.fields
         if isinstance(statement, sql_nodes.Pragma):
             return pragma_columns(statement)
         if isinstance(statement, sql_nodes.Explain):
-            self._query_of(ctx, parsed.text, statement.statement, values)
+            self._query_of(ctx, parsed.key, statement.statement, values)
             return explain_fields(statement.is_plan)
         return None
 

@@ -24,6 +24,7 @@ from box.sql.kinds import (
     collation_name,
     constant,
     exact,
+    given_constant,
     joined,
     kind_of,
     parameter,
@@ -152,6 +153,8 @@ class ExpressionCompiler:
 
     def _literal(self, expr: sql_nodes.Literal) -> Typed:
         value = expr.value
+        if expr.place is not None:
+            return given_constant(expr.place, value)
         if type(value) is int and value > UINT_MAX:
             raise _too_large(value)
         return constant(value)
@@ -203,8 +206,8 @@ class ExpressionCompiler:
             )
         if inner.kind == "null":
             return Typed("NULL", inner.type, "null")
-        if op == "-" and inner.kind == "real":
-            return Typed(f"(-{inner.sql})", inner.type, "real", has_aggregate=inner.has_aggregate)
+        if op == "-" and inner.kind == "real":  # the space is for a negative constant: two signs begin a comment
+            return Typed(f"(- {inner.sql})", inner.type, "real", has_aggregate=inner.has_aggregate)
         name = "lb_neg" if op == "-" else "lb_not"
         kind = "int" if op == "~" or inner.kind == "int" else "num"
         return Typed(f"{name}({boxed(inner)})", inner.type, kind, has_aggregate=inner.has_aggregate)
@@ -212,6 +215,9 @@ class ExpressionCompiler:
     def _negative(self, operand: sql_nodes.Literal) -> Typed:
         value = operand.value
         assert isinstance(value, int | float)
+        if operand.place is not None:
+            natural = given_constant(operand.place, value)
+            return replace(natural, sql=f"(-{natural.sql})", literal=-1)
         if type(value) is int and value > 2**63:  # -2^63 itself is an integer
             raise _too_large(-value)
         return constant(-value)

@@ -1,12 +1,24 @@
-"""The rows that an INSERT names itself, without a query."""
+"""The rows of an INSERT: those that it names itself, without a query, and how they are stored together."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from box.data.codec import pack
+from box.errors import BoxError
 from box.sql import sql_nodes
+from box.sql.casts import convert
+from box.sql.not_null import check_nil
 from box.sql.operators import order_key
 from box.sql.stored_values import Value
+from box.wire.change import INSERT
+
+if TYPE_CHECKING:
+    from box.schema.space import Space
+    from box.session import Context
+    from box.sql.foreign_keys import ForeignKeys
+    from box.txn.dml import Dml
 
 
 def has_one_row(insert: sql_nodes.Insert) -> bool:
@@ -28,7 +40,9 @@ def constant_rows(select: sql_nodes.Select, params: Sequence[Value]) -> list[lis
         row: list[Value] = []
         for item in items:
             expr = item.expr
-            if isinstance(expr, sql_nodes.Literal) and not (type(expr.value) is int and expr.value >= 2**64):
+            if isinstance(expr, sql_nodes.Literal) and expr.place is not None:
+                row.append(params[expr.place])
+            elif isinstance(expr, sql_nodes.Literal) and not (type(expr.value) is int and expr.value >= 2**64):
                 row.append(expr.value)
             elif isinstance(expr, sql_nodes.Param):
                 row.append(params[expr.index])
@@ -39,7 +53,8 @@ def constant_rows(select: sql_nodes.Select, params: Sequence[Value]) -> list[lis
                 and type(expr.operand.value) in (int, float)
                 and abs(expr.operand.value) <= 2**63  # type: ignore[arg-type]
             ):
-                row.append(-expr.operand.value)  # type: ignore[operator]
+                place = expr.operand.place
+                row.append(-(expr.operand.value if place is None else params[place]))  # type: ignore[operator]
             else:
                 return None
         rows.append(row)
@@ -54,3 +69,35 @@ def sort_gathered(rows: list[list[Value]]) -> None:
     """
     if len(rows) > 1:
         rows.sort(key=lambda row: [order_key(value, 0) for value in row])
+
+
+def are_free(space: Space, foreign_keys: ForeignKeys) -> bool:
+    """Return whether rows can be inserted together: neither foreign keys, nor a sequence, nor code of the user takes
+    part.
+    """
+    if space.definition.opts.view or space.sequence is not None or space.runs_code:
+        return False
+    return not foreign_keys.has_any(space)
+
+
+def store_together(ctx: Context, dml: Dml, space: Space, rows: list[list[Value]]) -> int:
+    """Insert rows in the open transaction of a statement, into a space that is free (`are_free`).
+    Returns their number.
+
+    Raises:
+        BoxError: the error of the first wrong row; the rows before it are inserted.
+    """
+    types = [field.type.value for field in space.definition.fields]
+    raws: list[bytes] = []
+    failure: BoxError | None = None
+    try:
+        for row in rows:
+            if check_nil(space, row, "ABORT", -1):
+                raws.append(pack([convert(value, name) for value, name in zip(row, types, strict=True)]))
+    except BoxError as error:
+        failure = error
+    if raws:
+        dml.store_all(ctx, space, INSERT, raws)
+    if failure is not None:
+        raise failure
+    return len(raws)

@@ -113,6 +113,18 @@ def constant(value: Value) -> Typed:
     return Typed(f"'{quoted}'", "string", "str")
 
 
+def given_constant(place: int, value: Value) -> Typed:
+    """Return the expression of a constant whose value an execution gives, one of the type of `value`.
+
+    The values of `box.sql.shared_statements` are no greater than 2^53 and not negative. The brackets tell the
+    expression from a parameter.
+    """
+    sql = f"(:p{place + 1})"
+    if isinstance(value, int):
+        return Typed(sql, "integer", "int", literal=0)
+    return Typed(sql, "double", "real", literal=0.0) if isinstance(value, float) else Typed(sql, "string", "str")
+
+
 def parameter(index: int, value: Value) -> Typed:
     """Return the expression of a parameter; its kind is that of `value`."""
     sql = f":p{index + 1}"

@@ -14,7 +14,7 @@ version of the dictionary. A fast path changes nothing before it is sure that it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from box.errors import BoxError
@@ -55,21 +55,22 @@ class PointStatements:
         self._triggers = triggers
         self._foreign_keys = foreign_keys
         self._version = -1
-        self._known: dict[str, Point | None] = {}
+        self._known: dict[Hashable, Point | None] = {}
         self._prepared: dict[int, Point] = {}
 
     def find(self, ctx: Context, parsed: sql_nodes.Parsed) -> Point | None:
         """Return the fast path of a statement, or None if it has none."""
         self._stay_fresh()
-        if parsed.text in self._known:
-            return self._known[parsed.text]
+        key = parsed.key
+        if key in self._known:
+            return self._known[key]
         try:
             found = None if parsed.trailing is not None else self._analyse(ctx, parsed)
         except BoxError:  # the user may not read the table; the general path raises the error at the right time
             return None
         if len(self._known) >= _KNOWN:
             self._known.clear()
-        self._known[parsed.text] = found
+        self._known[key] = found
         return found
 
     def prepared(self, statement_id: int) -> Point | None:
@@ -90,9 +91,9 @@ class PointStatements:
             self._version = self._schema.version
 
     def _analyse(self, ctx: Context, parsed: sql_nodes.Parsed) -> Point | None:
-        statement, count = parsed.statement, len(parsed.parameters)
+        statement, count = parsed.statement, len(parsed.parameters) + parsed.constants
         if isinstance(statement, sql_nodes.Select):
-            return self._select(ctx, parsed.text, statement, count)
+            return self._select(ctx, parsed.key, statement, count)
         if isinstance(statement, sql_nodes.Insert):
             return self._insert(statement, count)
         if isinstance(statement, sql_nodes.Update):
@@ -116,7 +117,7 @@ class PointStatements:
 
     # --- SELECT ---
 
-    def _select(self, ctx: Context, text: str, select: sql_nodes.Select, count: int) -> Point | None:
+    def _select(self, ctx: Context, key_of_text: Hashable, select: sql_nodes.Select, count: int) -> Point | None:
         core = select.cores[0]
         is_simple = not (select.common or select.order_by or select.limit or select.offset)
         if len(select.cores) > 1 or not is_simple or core.values is not None or len(core.sources) != 1:
@@ -136,7 +137,7 @@ class PointStatements:
             return None
         if not key.is_all(count):
             return None
-        compiled = self._queries.compiled(ctx, text, lambda compiler: compiler.compile(select), [0] * count)
+        compiled = self._queries.compiled(ctx, key_of_text, lambda compiler: compiler.compile(select), [0] * count)
         return PointSelect(self._dml, space, key, places, compiled.fields, count)
 
     # --- changes ---
@@ -254,6 +255,8 @@ def _places_of(exprs: Sequence[sql_nodes.Expr | sql_nodes.Star | None], count: i
     for expr in exprs:
         if isinstance(expr, sql_nodes.Param):
             places.numbers.append(expr.index)
+        elif isinstance(expr, sql_nodes.Literal) and expr.place is not None:
+            places.numbers.append(expr.place)
         elif isinstance(expr, sql_nodes.Literal) and not (type(expr.value) is int and expr.value > UINT_MAX):
             places.numbers.append(count + len(places.constants))
             places.constants.append(expr.value)

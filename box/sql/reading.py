@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -267,13 +267,15 @@ class QueryRunner:
         """Return whether the session wants complete metadata."""
         return bool(self.schema.session_settings.value(ctx.session, "sql_full_metadata"))
 
-    def analyse(self, ctx: Context, text: str, select: sql_nodes.Select, params: Sequence[Value]) -> list[ResultField]:
+    def analyse(
+        self, ctx: Context, key: Hashable, select: sql_nodes.Select, params: Sequence[Value]
+    ) -> list[ResultField]:
         """Return the result columns that a query of a user would have."""
-        return self.compiled(ctx, text, lambda compiler: compiler.compile(select), params).fields
+        return self.compiled(ctx, key, lambda compiler: compiler.compile(select), params).fields
 
-    async def select(self, ctx: Context, text: str, select: sql_nodes.Select, params: Sequence[Value]) -> Rows:
+    async def select(self, ctx: Context, key: Hashable, select: sql_nodes.Select, params: Sequence[Value]) -> Rows:
         """Run a query of a user."""
-        compiled = self.compiled(ctx, text, lambda compiler: compiler.compile(select), params)
+        compiled = self.compiled(ctx, key, lambda compiler: compiler.compile(select), params)
         fields = _with_parameter_types(select, compiled.fields, params)
         if compiled.is_surely_short:
             rows = self.fetch(ctx, compiled, params)
@@ -281,12 +283,14 @@ class QueryRunner:
             rows = await run_apart(lambda: self.fetch_long(ctx, compiled, params))
         return Rows(fields, rows, self.has_full_metadata(ctx))
 
-    def select_at_once(self, ctx: Context, text: str, select: sql_nodes.Select, params: Sequence[Value]) -> Rows | None:
+    def select_at_once(
+        self, ctx: Context, key: Hashable, select: sql_nodes.Select, params: Sequence[Value]
+    ) -> Rows | None:
         """Run a query of a user without a pause. Returns None if it calls functions of the user, or is long.
 
         Steps of SQLite tell what is long for good; the clock only ends this attempt, because the machine may be busy.
         """
-        compiled = self.compiled(ctx, text, lambda compiler: compiler.compile(select), params)
+        compiled = self.compiled(ctx, key, lambda compiler: compiler.compile(select), params)
         if compiled.is_long or _CALL in compiled.sql:
             return None
         fields = _with_parameter_types(select, compiled.fields, params)

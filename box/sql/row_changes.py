@@ -12,6 +12,7 @@ row   ->  types  ->  BEFORE triggers  ->  NOT NULL  ->  conflicts (OR ...)  ->  
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from box.sql import sql_nodes
 from box.sql.advice import unknown_field
 from box.sql.casts import convert
 from box.sql.catalogue import Catalogue
-from box.sql.inserted_rows import constant_rows, has_one_row, sort_gathered
+from box.sql.inserted_rows import are_free, constant_rows, has_one_row, sort_gathered, store_together
 from box.sql.not_null import check_nil, check_updated
 from box.sql.parse import parse_expression
 from box.sql.parse.token_reader import generic
@@ -93,6 +94,8 @@ class ChangeRunner:
         self._refuse_view(space, bool(triggers))
         places = self._places(space, insert)
         rows = await self._new_rows(ctx, key, space, insert, places, params, special)
+        if not triggers and insert.action == "ABORT" and are_free(space, self.foreign_keys):
+            return Changed(store_together(ctx, self._dml, space, rows))
         is_alone = special is None and not triggers and insert.action != "REPLACE" and has_one_row(insert)
         result = Changed()
         for row in rows:
@@ -271,10 +274,8 @@ class ChangeRunner:
     async def _run_after(
         self, ctx: Context, triggers: Any, old: list[Value] | None, new: list[Value] | None, action: str = "ABORT"
     ) -> None:
-        try:
+        with suppress(IgnoreRow):
             await self.triggers.run(ctx, triggers, "AFTER", old, new, action)
-        except IgnoreRow:
-            return
 
     async def _make_room(self, ctx: Context, space: Space, row: list[Value], old: list[Value] | None) -> int:
         """Delete the tuples that conflict with `row` in a unique index, for OR REPLACE. Returns their number."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from operator import attrgetter
 from typing import Any, Final, cast
@@ -15,9 +15,14 @@ from box.errors import BoxError
 
 @dataclass(slots=True)
 class Literal:
-    """A constant: None, bool, int, float, str or bytes."""
+    """A constant: None, bool, int, float, str or bytes.
+
+    If it has a `place`, that is the index of the value which an execution gives it. Then `value` is that of the first
+    statement of its shape (`box.sql.shared_statements`): only the type and the sign of it hold for all of them.
+    """
 
     value: bool | int | float | str | bytes | None
+    place: int | None = None
 
 
 @dataclass(slots=True)
@@ -471,9 +476,14 @@ class Parsed:
 
     statement: Statement
     parameters: list[str | None]
-    text: str
+    key: Hashable
+    """What identifies the statement where its analysis is kept: its text, unless it stands for many texts."""
     trailing: BoxError | None = None
     """A syntax error after the complete statement. Errors of the statement itself come first."""
+    literals: list[tuple[int, Literal]] = field(default_factory=list)
+    """The constants of the text, and where each begins in it."""
+    constants: int = 0
+    """The number of values that an execution gives to constants."""
 
 
 def children(node: object) -> Sequence[object]:

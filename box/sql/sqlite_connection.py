@@ -207,7 +207,6 @@ class Connection:
 
     def begin(self, env: Environment, spaces: list[Space], on_pause: Callable[[], None] | None = None) -> Pauses:
         """Begin a statement with pauses, which reads these spaces; `on_pause` is called before each pause."""
-        self._choose_files(True)
         self._env = env
         self._pauses = Pauses(env.ctx, env.reads, spaces, env.clock, env.has_node_ended, on_pause)
         return self._pauses
@@ -227,13 +226,13 @@ class Connection:
         # A user's function may change what is read, and reads of a transaction may conflict with writes of others.
         is_watched = env.ctx.txn is not None and env.reads.txns.storage.allows_yield
         self.may_read_ahead = not is_watched and "lb_call(" not in sql
-        self._choose_files(_USES_FILES.search(sql) is not None)
+        self.choose_files(_USES_FILES.search(sql) is not None)
         try:
             return self.db.execute(sql, _named(params) if params else None)
         except apsw.Error as error:
             raise translated(error) from None
 
-    def _choose_files(self, has_files: bool) -> None:
+    def choose_files(self, has_files: bool) -> None:
         """Let the following statement have temporary files, or keep all in memory, up to the size of such a file."""
         if has_files is not self._has_files:
             self._has_files = has_files

@@ -63,16 +63,16 @@ class ThreadStatements:
         if names is None and type(params) not in _SEQUENCES and isinstance(params, Mapping):
             names = sql.parameters(text)
         values = values_of(params, names or ())
-        point = sql.point(ctx, text)
+        point, given = found = sql.point(ctx, text, values)
         if point is None or point.is_query:
-            rows = sql.query_at_once(ctx, text, point, values)
+            rows = sql.query_at_once(ctx, text, values, found)
             return None if rows is None else result_at_once(rows)
         if point.space.runs_code:
             return None
         counts: list[int] = []
 
         def change() -> Outcome:
-            written = point.run(ctx, values)
+            written = point.run(ctx, given)
             if written is None:
                 return None
             counts.append(written[0])
@@ -101,7 +101,7 @@ class ThreadStatements:
             BoxError: see `Node.execute`; the statements before the wrong one have run.
         """
         core = self._core
-        point = core.sql.point(ctx, text) if ctx.txn is not None else None
+        point = core.sql.point(ctx, text)[0] if ctx.txn is not None else None
         if point is None or point.is_query or point.space.runs_code:
             return []
         if isinstance(point, PointInsert) and point.takes_many:

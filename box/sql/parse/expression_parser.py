@@ -79,6 +79,8 @@ class ExpressionParser(TokenReader):
         self._stops_at_and = False
         self._tallest = 0
         """The height of the tallest expression inside the one that is being read."""
+        self.literals: list[tuple[int, sql_nodes.Literal]] = []
+        """The constants, and where each begins in the text."""
         self._stack = 0
         """The number of symbols that Tarantool's parser would have on its stack at this point."""
 
@@ -250,7 +252,9 @@ class ExpressionParser(TokenReader):
         if token.kind not in ("NULL", "TRUE", "FALSE", "#integer", "#float", "#string", "#blob"):
             self.fail()
         self.advance()
-        return sql_nodes.Literal(_constant(token))
+        found = sql_nodes.Literal(_constant(token))
+        self.literals.append((token.start, found))
+        return found
 
     def _brackets(self) -> sql_nodes.Expr:
         self.advance()

@@ -147,7 +147,7 @@ def parse_statement(text: str) -> sql_nodes.Parsed:
         statement = parser.parse()
     except RecursionError:
         raise client_error(ErrorCode.SQL_STACK_OVERFLOW) from None
-    return sql_nodes.Parsed(statement, parser.parameters, text, parser.trailing)
+    return sql_nodes.Parsed(statement, parser.parameters, text, parser.trailing, parser.literals)
 
 
 def parse_expression(text: str, *, allows_parameters: bool = True) -> sql_nodes.Expr:

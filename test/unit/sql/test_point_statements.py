@@ -109,14 +109,14 @@ def test_both_ways_are_alike(start: Start, monkeypatch: pytest.MonkeyPatch, seed
     that of steps of transactions.
     """
     rng, fast, general = random.Random(seed), start(), start()
-    point, ways = Sql.point, [0, 0]
+    point, ways = Sql._point, [0, 0]
 
-    def only_fast(self: Sql, ctx: Any, text: str) -> Any:
-        found = point(self, ctx, text) if self is fast.node.sql else None
+    def only_fast(self: Sql, ctx: Any, parsed: Any) -> Any:
+        found = point(self, ctx, parsed) if self is fast.node.sql else None
         ways[found is not None] += 1
         return found
 
-    monkeypatch.setattr(Sql, "point", only_fast)
+    monkeypatch.setattr(Sql, "_point", only_fast)
     for table in _TABLES:
         for db in (fast, general):
             db.sql(table)
@@ -129,7 +129,7 @@ def test_both_ways_are_alike(start: Start, monkeypatch: pytest.MonkeyPatch, seed
 
 
 def _has_point(db: Session, text: str) -> bool:
-    return db.node.sql.point(db.ctx, text) is not None
+    return db.node.sql.point(db.ctx, text)[0] is not None
 
 
 def test_what_the_dictionary_tells_decides(db: Session) -> None:
@@ -158,7 +158,7 @@ def test_complete_metadata_takes_the_general_path(db: Session) -> None:
 def test_a_lua_trigger_takes_the_general_path(db: Session) -> None:
     """A statement on a space with a Lua trigger, which may wait, takes the general path."""
     db.sql(_TABLES[0])
-    found = db.node.sql.point(db.ctx, "INSERT INTO a VALUES (?, ?, ?)")
+    found, _ = db.node.sql.point(db.ctx, "INSERT INTO a VALUES (?, ?, ?)")
     assert found is not None
     space = db.node.schema.space_by_name("A")
     space.on_replace.append(lambda *args: None)  # type: ignore[arg-type]
