@@ -239,13 +239,13 @@ class Maximum(_Extreme):
     sign = 1
 
 
-class GreatSum(Exception):
-    """Raised where SQLite cannot add integers, because one is 2^63 or more."""
+class UnsuitedAggregate(Exception):
+    """Raised where an aggregate function of SQLite meets values that it treats in another way than Tarantool."""
 
 
-def great_sum() -> None:
-    """Raise `GreatSum`."""
-    raise GreatSum
+def unsuited_aggregate() -> None:
+    """Raise `UnsuitedAggregate`."""
+    raise UnsuitedAggregate
 
 
 class Guarded:

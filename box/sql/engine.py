@@ -13,6 +13,7 @@ transaction an error rolls back to a savepoint at the start of the statement.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Hashable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from box.errors import BoxError

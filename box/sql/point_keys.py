@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from box.data.types import compiled_source
+from box.sql import sql_nodes
 from box.sql.stored_values import INT_MIN, UINT_MAX, Value
+
+if TYPE_CHECKING:
+    from box.schema.space import Space
 
 PLAIN: Final[frozenset[type]] = frozenset((bool, int, float, str, bytes, type(None)))
 """The types of plain parameters; a named parameter is given as a map."""
@@ -62,3 +66,20 @@ def of(p):
     # Remove the function from its own namespace, which would otherwise form a reference cycle.
     compiled: Callable[[Sequence[Value]], list[Value] | None] = scope.pop("of")
     return compiled
+
+
+def result_places(
+    space: Space, columns: list[sql_nodes.ResultColumn], names: tuple[str | None, ...]
+) -> list[int] | None:
+    """Return the fields of the result columns, or None if a result column is not simply a column."""
+    fields = {field.name: number for number, field in enumerate(space.definition.fields)}
+    places: list[int] = []
+    for column in columns:
+        expr = column.expr
+        if isinstance(expr, sql_nodes.Star) and expr.table in names:
+            places += range(len(fields))
+        elif isinstance(expr, sql_nodes.Name) and expr.table in names and expr.name in fields:
+            places.append(fields[expr.name])
+        else:
+            return None
+    return places

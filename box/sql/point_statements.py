@@ -22,7 +22,7 @@ from box.schema.ids import SYSTEM_ID_MAX
 from box.sql import sql_nodes
 from box.sql.parse import parse_expression
 from box.sql.point_changes import PointChange, PointDelete, PointInsert, PointUpdate
-from box.sql.point_keys import KEY_TYPES, PointKey, ValuePlaces
+from box.sql.point_keys import KEY_TYPES, PointKey, ValuePlaces, result_places
 from box.sql.point_select import PointSelect
 from box.sql.stored_values import UINT_MAX
 
@@ -131,7 +131,7 @@ class PointStatements:
         if space is None:
             return None
         names = (None, source.alias or source.name)
-        places = _result_places(space, core.columns, names)
+        places = result_places(space, core.columns, names)
         key = _key_of(space, core.where, names, count)
         if places is None or key is None:
             return None
@@ -193,23 +193,6 @@ class PointStatements:
 
 
 # --- analysis ---
-
-
-def _result_places(
-    space: Space, columns: list[sql_nodes.ResultColumn], names: tuple[str | None, ...]
-) -> list[int] | None:
-    """Return the fields of the result columns, or None if a result column is not simply a column."""
-    fields = {field.name: number for number, field in enumerate(space.definition.fields)}
-    places: list[int] = []
-    for column in columns:
-        expr = column.expr
-        if isinstance(expr, sql_nodes.Star) and expr.table in names:
-            places += range(len(fields))
-        elif isinstance(expr, sql_nodes.Name) and expr.table in names and expr.name in fields:
-            places.append(fields[expr.name])
-        else:
-            return None
-    return places
 
 
 def _key_of(space: Space, where: sql_nodes.Expr | None, names: tuple[str | None, ...], count: int) -> PointKey | None:

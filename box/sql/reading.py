@@ -15,7 +15,7 @@ from box.errors import BoxError
 from box.index.untracked import untrack, untracked_list
 from box.schema.access import Privilege
 from box.sql import sql_nodes
-from box.sql.aggregates import GreatSum
+from box.sql.aggregates import UnsuitedAggregate
 from box.sql.catalogue import Catalogue
 from box.sql.copies import Copies, CopiesWanted
 from box.sql.kinds import parameter_type
@@ -26,6 +26,7 @@ from box.sql.result import ResultField, ResultFields, Rows, field_of
 from box.sql.scope import QueryScope
 from box.sql.sqlite_connection import Connection, Environment, TooLong, translated
 from box.sql.stored_values import Stored, Value, load, load_boolean, store
+from box.sql.table_reads import TableRead, WholeTable, table_read
 from box.sql.user_functions import UserFunctions
 
 if TYPE_CHECKING:
@@ -57,10 +58,20 @@ _UNTRACKED: Final = 1000
 _CACHED: Final = 1000
 """The number of analysed statements that are kept."""
 
-
-_SUM: Final = re.compile(r"lb_sum_int\((s[0-9]+\.c[0-9]+)\)")
-_QUICK_SUM: Final = r"(CASE WHEN typeof(max(\1)) = 'blob' THEN lb_great_sum() ELSE sum(\1) END)"
-"""SQLite's own sum of a column of integers. It knows none of 2^63 and more, which are BLOBs, and no such sum."""
+_QUICK: Final = (
+    (
+        re.compile(r"lb_sum_int\((s[0-9]+\.c[0-9]+)\)"),
+        r"(CASE WHEN typeof(max(\1)) = 'blob' THEN lb_unsuited() ELSE sum(\1) END)",
+    ),
+    (
+        re.compile(r"lb_(min|max)\((s[0-9]+\.c[0-9]+), 0\)"),
+        r"(CASE WHEN typeof(max(\2)) IN ('integer', 'real', 'null') THEN \1(\2) ELSE lb_unsuited() END)",
+    ),
+)
+"""Calls of own aggregate functions, and what does the same by SQLite's functions while all values of the column are
+numbers that SQLite knows: neither integers of 2^63 and more, which are BLOBs, nor values of other types. Of all types,
+numbers come first in SQLite's order.
+"""
 
 
 class Compiled:
@@ -72,8 +83,10 @@ class Compiled:
         self, sql: str, booleans: list[bool], fields: ResultFields, used: list[Space], *, allows_copies: bool
     ) -> None:
         self.sql = sql
-        self.quick_sql = _SUM.sub(_QUICK_SUM, sql)
-        """The query as it runs on copies; the other one takes its place once a sum is too great."""
+        self.quick_sql = sql
+        """The query as it runs on copies; `sql` takes its place once SQLite's functions do not suit its values."""
+        for call, quick in _QUICK:
+            self.quick_sql = call.sub(quick, self.quick_sql)
         self.allows_copies = allows_copies and not any(name in sql for name in _ORDERED)
         self.booleans = booleans
         self.fields = fields
@@ -216,9 +229,9 @@ class QueryRunner:
         with copies.lend(env, spaces) as connection, _translating():
             try:
                 return _loaded(compiled, connection.rows(env, compiled.quick_sql, stored_params(params)))
-            except (GreatSum, apsw.SQLError, BoxError) as error:
-                is_sum = isinstance(error, GreatSum) or str(error).endswith("integer overflow")
-                if compiled.quick_sql == compiled.sql or not is_sum:
+            except (UnsuitedAggregate, apsw.SQLError, BoxError) as error:
+                is_unsuited = isinstance(error, UnsuitedAggregate) or str(error).endswith("integer overflow")
+                if compiled.quick_sql == compiled.sql or not is_unsuited:
                     raise
                 compiled.quick_sql = compiled.sql
             return _loaded(compiled, connection.rows(env, compiled.sql, stored_params(params)))
@@ -276,12 +289,29 @@ class QueryRunner:
     async def select(self, ctx: Context, key: Hashable, select: sql_nodes.Select, params: Sequence[Value]) -> Rows:
         """Run a query of a user."""
         compiled = self.compiled(ctx, key, lambda compiler: compiler.compile(select), params)
-        fields = _with_parameter_types(select, compiled.fields, params)
-        if compiled.is_surely_short:
+        fields, read = _with_parameter_types(select, compiled.fields, params), self._table_read(ctx, compiled, select)
+        rows = None if read is None else read.at_once(ctx, self._dml.sql_reads)
+        if isinstance(read, WholeTable) and rows is None:
+            rows = await run_apart(lambda: self._read_by_turns(ctx, read))
+        elif rows is None and compiled.is_surely_short:
             rows = self.fetch(ctx, compiled, params)
-        else:
+        elif rows is None:
             rows = await run_apart(lambda: self.fetch_long(ctx, compiled, params))
         return Rows(fields, rows, self.has_full_metadata(ctx))
+
+    def _table_read(self, ctx: Context, compiled: Compiled, select: sql_nodes.Select) -> TableRead | None:
+        """Return how to run a query of a whole table without SQLite; None for other queries and in a transaction."""
+        if compiled.scans != 1 or len(compiled.tables) != 1 or len(compiled.used) != 1 or ctx.txn is not None:
+            return None
+        is_reversed = self.schema.session_settings.value(ctx.session, "sql_reverse_unordered_selects")
+        return None if is_reversed else table_read(select, compiled.tables[0])
+
+    def _read_by_turns(self, ctx: Context, read: WholeTable) -> list[list[Value]]:
+        pauses = Pauses(ctx, self._dml.sql_reads, [read.space], self._clock, self._has_node_ended)
+        try:
+            return read.by_turns(pauses)
+        finally:
+            pauses.end()
 
     def select_at_once(
         self, ctx: Context, key: Hashable, select: sql_nodes.Select, params: Sequence[Value]
@@ -293,7 +323,10 @@ class QueryRunner:
         compiled = self.compiled(ctx, key, lambda compiler: compiler.compile(select), params)
         if compiled.is_long or _CALL in compiled.sql:
             return None
-        fields = _with_parameter_types(select, compiled.fields, params)
+        fields, read = _with_parameter_types(select, compiled.fields, params), self._table_read(ctx, compiled, select)
+        if read is not None:
+            whole = read.at_once(ctx, self._dml.sql_reads)
+            return None if whole is None else Rows(fields, whole, self.has_full_metadata(ctx))
         with self.connection() as connection:
             connection.declare(compiled.tables)
             connection.looks_left, connection.end = _LOOKS, self._clock() + _SECONDS

@@ -40,11 +40,8 @@ class RowDecoder:
     def rows(self, raws: Sequence[bytes]) -> list[list[Any]]:
         """Return the rows of some tuples."""
         whole = b"".join(raws)
-        try:
-            rows: list[list[Any]] = unpackb(
-                _ARRAY32(0xDD, len(raws)) + whole, strict_map_key=False, ext_hook=decode_ext
-            )
-        except (ValueError, TypeError):  # a text that is not UTF-8, or a value that the C extension cannot decode
+        rows = _unpack_together(len(raws), whole)
+        if rows is None:
             rows = [unpack(raw) for raw in raws]
             self._pad(rows)
             self._store(rows, self._unsafe)
@@ -76,6 +73,23 @@ class RowDecoder:
         for number in columns:
             for row in rows:
                 row[number] = store(row[number])
+
+
+def unpack_rows(raws: Sequence[bytes]) -> list[list[Any]]:
+    """Decode many tuples."""
+    rows = _unpack_together(len(raws), b"".join(raws))
+    return [unpack(raw) for raw in raws] if rows is None else rows
+
+
+def _unpack_together(count: int, whole: bytes) -> list[list[Any]] | None:
+    """Decode `count` tuples that follow each other. Returns None if one contains a text that is not UTF-8, or a value
+    that the C extension cannot decode.
+    """
+    try:
+        rows: list[list[Any]] = unpackb(_ARRAY32(0xDD, count) + whole, strict_map_key=False, ext_hook=decode_ext)
+    except (ValueError, TypeError):
+        return None
+    return rows
 
 
 def _is_unusual(values: list[Any]) -> bool:

@@ -405,7 +405,7 @@ _PLAIN_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lb_rank": operators.sort_rank,
     "lb_cast": lambda stored, type_name: store(cast(load(stored), type_name)),
     "lb_cast0": lambda stored, type_name: store(cast_operand(load(stored), type_name)),
-    "lb_great_sum": aggregates.great_sum,
+    "lb_unsuited": aggregates.unsuited_aggregate,
     "lb_great": operators.great_key,
     "lb_either": operators.either,
     "lb_both": operators.both,
