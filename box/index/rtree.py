@@ -214,6 +214,8 @@ class RtreeIndex(PagedIndex):
             if inside is not None:
                 found += islice(self._base.itervalues(*inside), wanted - len(found))
             for page in group:
+                if len(found) >= wanted:
+                    break
                 if page.keys is None:
                     pages.read(page)
                 if chosen := places(page, box):

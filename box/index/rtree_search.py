@@ -135,10 +135,14 @@ class SpatialCursor(ForwardCursor):
             if len(pairs) >= limit or number == most_groups:
                 return pairs, reached, False
             if inside is None:
-                for page in pages.ready(group):
+                end = group[-1].end
+                for page in group:
+                    if len(pairs) >= limit:  # never in the first group of a search that goes on, which is one page
+                        return pairs, (page.first, None, False, False), False
+                    if page.keys is None:
+                        pages.read(page)
                     keys, entries = page.keys or (), pages.entries(page)
                     pairs += [(keys[place], entries[place]) for place in selection.places(page, box)]
-                end = group[-1].end
             else:
                 end = inside[1]
                 missing = limit - len(pairs)
