@@ -184,6 +184,9 @@ class RtreeIndex(PagedIndex):
             return ForwardCursor(self, EVERYTHING)
         if kind is IteratorType.NEIGHBOR:
             return self._cursors[0](self, box)
+        point = box[: self.dimension]
+        if kind is IteratorType.EQ and point == box[self.dimension :] and (keys := self.geometry.layout.equal(point)):
+            return ForwardCursor(self, (*keys, False, True))  # the keys of one point are exactly those of a range
         return self._cursors[1](self, self._selection(kind), box)
 
     @cached_property
