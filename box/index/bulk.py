@@ -7,10 +7,11 @@ and appended in one turn.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
+from operator import itemgetter
 from typing import Any, Final
 
 from box.data.keydef import SortKey
@@ -22,8 +23,6 @@ from box.index.untracked import untracked_list
 
 SLICE: Final = 1024
 """The number of entries that are handled in one turn, which takes one or two milliseconds."""
-_SORTED_SLICE: Final = 2048
-"""The number of entries that are sorted and distributed to buckets in one turn."""
 PREPARED: Final = 64
 """The number of tuples for which an index prepares at once."""
 _SAMPLES: Final = 4
@@ -91,26 +90,22 @@ def fill(index: OrderedIndex, keyed: Keyed, repeated: Callable[[Entry, Entry], E
     for sample in _sorted_sample(keys, stride):  # noqa: B007 - the last one is the result
         yield
     cuts = sample[_SAMPLES::_SAMPLES]
-    buckets = [Keyed() for _ in range(len(cuts) + 1)]
+    buckets: list[list[Any]] = untracked_list(untracked_list() for _ in range(len(cuts) + 1))
     yield
     while keys:
-        part = _take_sorted(keys, entries, _SORTED_SLICE)
-        starts = [0, *[bisect_left(part.keys, cut) for cut in cuts], len(part.keys)]
-        for bucket, (start, stop) in zip(buckets, pairwise(starts), strict=True):
-            if start < stop:
-                bucket.keys += part.keys[start:stop]
-                bucket.entries += part.entries[start:stop]
+        for key, entry in zip(keys[-SLICE:], entries[-SLICE:], strict=True):
+            buckets[bisect_right(cuts, key)] += (key, entry)
+        del keys[-SLICE:], entries[-SLICE:]
         yield
     build = SortedBuild(index)
-    buckets.reverse()
-    while buckets:
-        bucket = buckets.pop()
-        part = _take_sorted(bucket.keys, bucket.entries, len(bucket.keys))
-        for start in range(0, len(part.keys), SLICE):
-            some = part.keys[start : start + SLICE]
-            if not build.append(some, part.entries[start : start + SLICE]):
-                raise repeated(*_repeated(part))
-            index.follow_load(some)
+    for number, bucket in enumerate(buckets):
+        buckets[number] = []
+        pairs = sorted(zip(bucket[::2], bucket[1::2], strict=True), key=itemgetter(0))
+        for start in range(0, len(pairs), SLICE):
+            flat = list(chain.from_iterable(pairs[start : start + SLICE]))
+            if not build.append(flat[::2], flat[1::2]):
+                raise repeated(*_repeated(pairs))
+            index.follow_load(flat[::2])
             yield
     yield from build.finish()
     index.end_load(count)
@@ -141,19 +136,6 @@ def _sorted_sample(keys: list[SortKey], stride: int) -> Iterator[list[SortKey]]:
         yield parts[-1]
 
 
-def _take_sorted(keys: list[SortKey], entries: list[Entry], count: int) -> Keyed:
-    """Remove the last keys and their entries, and return them sorted."""
-    taken = Keyed()
-    last_keys, last_entries = keys[-count:], entries[-count:]
-    del keys[-count:], entries[-count:]
-    order = sorted(range(len(last_keys)), key=last_keys.__getitem__)
-    taken.keys += map(last_keys.__getitem__, order)
-    taken.entries += map(last_entries.__getitem__, order)
-    return taken
-
-
-def _repeated(part: Keyed) -> tuple[Entry, Entry]:
-    """Return the first two entries with the same key, out of sorted ones."""
-    keys = part.keys
-    place = next(place for place in range(len(keys)) if keys[place] == keys[place + 1])
-    return part.entries[place], part.entries[place + 1]
+def _repeated(pairs: list[tuple[SortKey, Entry]]) -> tuple[Entry, Entry]:
+    """Return the first two entries with the same key."""
+    return next((one[1], other[1]) for one, other in pairwise(pairs) if one[0] == other[0])
