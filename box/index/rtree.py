@@ -184,6 +184,9 @@ class RtreeIndex(PagedIndex):
             return ForwardCursor(self, EVERYTHING)
         if kind is IteratorType.NEIGHBOR:
             return self._cursors[0](self, box)
+        point = box[: self.dimension]
+        if kind is IteratorType.EQ and point == box[self.dimension :] and (keys := self.geometry.layout.equal(point)):
+            return ForwardCursor(self, (*keys, False, True))  # the keys of one point are exactly those of a range
         return self._cursors[1](self, self._selection(kind), box)
 
     @cached_property
@@ -214,6 +217,8 @@ class RtreeIndex(PagedIndex):
             if inside is not None:
                 found += islice(self._base.itervalues(*inside), wanted - len(found))
             for page in group:
+                if len(found) >= wanted:
+                    break
                 if page.keys is None:
                     pages.read(page)
                 if chosen := places(page, box):

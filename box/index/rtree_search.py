@@ -50,7 +50,7 @@ _key_of: Final = itemgetter(0)
 class SpatialCursor(ForwardCursor):
     """A cursor over the keys that a condition selects, in ascending order."""
 
-    __slots__ = ("_box", "_end_version", "_equal", "_rest", "_rest_version", "_selection", "_spatial")
+    __slots__ = ("_box", "_end_version", "_rest", "_rest_version", "_selection", "_spatial")
     is_filtered: ClassVar[bool] = True
 
     def __init__(self, index: PagedIndex, selection: Selection, box: Box) -> None:
@@ -64,10 +64,6 @@ class SpatialCursor(ForwardCursor):
         """What the last search found beyond its limit: pairs, the bounds after them, and whether it has ended."""
         self._rest_version = -1
         """The version of the index of which `_rest` is true."""
-        point, corner = box[: index.geometry.dimension], box[index.geometry.dimension :]
-        is_point = selection.kind is IteratorType.EQ and point == corner
-        self._equal = index.geometry.layout.equal(point) if is_point else None
-        """The range of the selected keys, without the end, if they are exactly those of a range."""
 
     def selects(self, key: SortKey) -> bool:
         return self._selection.matches(key, self._box)
@@ -126,19 +122,18 @@ class SpatialCursor(ForwardCursor):
         low, _, is_low_excluded, _ = self.bounds
         pairs: list[tuple[SortKey, Entry]] = []
         reached = self.bounds
-        if (equal := self._equal) is not None:
-            first, end = equal
-            pairs = list(islice(tree.iteritems(first if low is None else low, end, is_low_excluded, True), limit))
-            is_end = len(pairs) < limit
-            return pairs, reached if is_end else (pairs[-1][0], None, True, False), is_end
         for number, (group, inside) in enumerate(pages.groups(selection, box, low)):
             if len(pairs) >= limit or number == most_groups:
                 return pairs, reached, False
             if inside is None:
-                for page in pages.ready(group):
+                end = group[-1].end
+                for page in group:
+                    if len(pairs) >= limit:  # never in the first group of a search that goes on, which is one page
+                        return pairs, (page.first, None, False, False), False
+                    if page.keys is None:
+                        pages.read(page)
                     keys, entries = page.keys or (), pages.entries(page)
                     pairs += [(keys[place], entries[place]) for place in selection.places(page, box)]
-                end = group[-1].end
             else:
                 end = inside[1]
                 missing = limit - len(pairs)

@@ -18,7 +18,6 @@ from box.journal.plain_runs import PlainRun
 from box.journal.rows import decode_tuples
 from box.schema.ids import is_system_id
 from box.txn.deferred_indexes import DeferredIndexes, defines
-from box.txn.space_load import rearrange_slots
 from box.wire.change import INSERT, Request, decode_row
 from box.wire.constants import DML_TYPES, PROMOTION_TYPES, SYNCHRO_TYPES, Flag, Key, RequestType
 from box.wire.entry import JournalEntry
@@ -179,13 +178,20 @@ class LogLoader:
         for _ in () if self._deferred is None else self._deferred.filling():
             await give_way()
 
-    def rearrange(self) -> None:
-        """Rearrange the slots of secondary indexes if Tarantool builds these at the end of the log: without
+    async def build_indexes(self, give_way: Callable[[], Awaitable[None]]) -> None:
+        """Build what `defer_indexes` has left out, and leave out no more.
+
+        Secondary indexes with slots are rearranged if Tarantool builds these at the end of the log: without
         `force_recovery` and MVCC.
+
+        Raises:
+            DuplicateKeyError: TUPLE_FOUND, a key is repeated.
         """
-        if self._deferred is not None and not self._txns.storage.allows_yield:
+        await self.finish(give_way)
+        deferred, self._deferred = self._deferred, None
+        if deferred is not None and not self._txns.storage.allows_yield:
             for space in self._schema.spaces.values():
-                rearrange_slots(space)
+                deferred.rearrange(space)
 
     def space(self, space_id: int) -> Space:
         """Return a space for a change by its primary key, with its secondary indexes left out where that is possible.

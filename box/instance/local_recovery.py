@@ -97,11 +97,9 @@ class LocalRecovery:
             await self._read_snapshot()
             self._state.move(self._snapshot.vclock)
             await self._stages.reach(Stage.SNAPSHOT_RECOVERED)
-            if not self._is_forced:  # then every row that cannot be applied is to be found
-                self._log_loader.defer_indexes(self._resources.log)
+            self._defer_indexes()
             await self._read_log()
-            await self._log_loader.finish(self._give_way)
-            self._log_loader.rearrange()
+            await self._log_loader.build_indexes(self._give_way)
             self._state.move(self.log.vclock)
             await self._make_durable()
             await self._stages.reach(Stage.INDEXES_BUILT, Stage.WAL_RECOVERED)
@@ -126,11 +124,16 @@ class LocalRecovery:
             await self._read_snapshot()
             self._state.move(self._snapshot.vclock)
             await self._stages.reach(Stage.SNAPSHOT_RECOVERED)
+            self._defer_indexes()
             await self._follow(take_over)
             await self._make_durable()
             await self._stages.reach(Stage.INDEXES_BUILT, Stage.WAL_RECOVERED)
         finally:
             self._has_ended.set()
+
+    def _defer_indexes(self) -> None:
+        if not self._is_forced:  # then every row that cannot be applied is to be found
+            self._log_loader.defer_indexes(self._resources.log)
 
     async def _make_durable(self) -> None:
         """Make rows durable that a killed process has written but not synced.
@@ -167,6 +170,7 @@ class LocalRecovery:
                     self.is_standby = False
                     return
                 if not self.is_standby:
+                    await self._log_loader.build_indexes(self._give_way)  # as Tarantool does here
                     self.is_standby = True
                     if self.on_standby is not None:
                         self.on_standby()

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from box.index.hash import HashIndex
 from box.index.tree import TreeIndex
 from box.schema.ids import SpaceId
-from box.txn.space_load import fill_secondary
+from box.txn.space_load import fill_secondary, rearrange_slots
 from box.txn.write_plan import WritePlan
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ class DeferredIndexes:
         self._planner = planner
         self._log = log
         self._plans: dict[Space, WritePlan] = {}
+        self._slotted: set[Space] = set()
+        """Spaces that have indexes with slots, and were empty when their first row came."""
 
     def __len__(self) -> int:
         return len(self._plans)
@@ -64,6 +66,9 @@ class DeferredIndexes:
 
     def _begin(self, space: Space) -> None:
         """Leave out the secondary indexes of a space from now on, if all of them can be filled later."""
+        if any(index.has_slots for index in space.indexes.values()):
+            self._slotted.add(space)
+            return
         plan = self._planner.plan(space)
         if not plan.is_usual or plan.is_sync:
             return
@@ -85,3 +90,10 @@ class DeferredIndexes:
             del self._plans[space]
             space.write_plan = None
             yield from fill_secondary(space, self._log)
+
+    def rearrange(self, space: Space) -> None:
+        """Bring indexes with slots into the order in which Tarantool fills them at the end of the log.
+
+        They take part from the first row on, since their changes do not take the fast path.
+        """
+        rearrange_slots(space, self._log if space in self._slotted else None)

@@ -165,6 +165,9 @@ def _change_rows(
     space: Any = None
     plan: Any = None
     prefix, size = _NO_PREFIX, 0
+    changed: Any = None
+    changed_plan: Any = None
+    known_id = -1
     number, count = 0, len(bodies)
     while number < count:
         kind, body = kinds[number], bodies[number]
@@ -176,11 +179,15 @@ def _change_rows(
         if kind not in CHANGES:
             return
         space_id, request = decode_change(kind, body)
-        changed = schema.space(space_id)
-        changed_plan = changed.write_plan or planner.plan(changed)
-        if not changed_plan.is_usual or changed.has_triggers or request.index_id:
-            return
-        if is_sync is not None and changed_plan.is_sync is not is_sync:
+        if space_id != known_id:  # no change of a run defines or alters a space
+            changed = schema.space(space_id)
+            changed_plan = changed.write_plan or planner.plan(changed)
+            if not changed_plan.is_usual or changed.has_triggers:
+                return
+            if is_sync is not None and changed_plan.is_sync is not is_sync:
+                return
+            known_id = space_id
+        if request.index_id:
             return
         if kind <= REPLACE:
             # Further changes of this space are recognised by their first bytes.

@@ -149,15 +149,28 @@ def fill_secondary(space: Space, log: Log) -> Iterator[None]:
     log.info(f"Space '{space.name}': done")
 
 
-def rearrange_slots(space: Space) -> None:
-    """Bring secondary indexes with slots into the order that they have when they are filled from the primary index."""
-    for index in space.indexes.values():
-        if index.has_slots and index.iid:
-            from box.index.slotted_hash import SlottedHashIndex
+def rearrange_slots(space: Space, log: Log | None) -> None:
+    """Bring secondary indexes with slots into the order that they have when they are filled from the primary index.
 
+    With a log, say there what `fill_secondary` says.
+    """
+    primary = space.primary
+    slotted = [index for index in space.indexes.values() if index.has_slots and index.iid]
+    if primary is None or not slotted or not len(primary):
+        return
+    from box.index.slotted_hash import SlottedHashIndex
+
+    tuples = primary.values_list()
+    if log is not None:
+        log.info(f"Building secondary indexes in space '{space.name}'...")
+    for index in space.indexes.values():
+        if log is not None and index is not primary:
+            _log_keys(index, len(tuples), log)
+        if index in slotted:
             assert isinstance(index, SlottedHashIndex)
-            tuples = space.index(0).values_list()
             index.rearrange(zip(map(index.key_of, space.format.indexed_fields(tuples)), tuples, strict=True))
+    if log is not None:
+        log.info(f"Space '{space.name}': done")
 
 
 def _fill_all(space: Space, indexes: list[Index], count: int, log: Log) -> Iterator[None]:
@@ -175,9 +188,13 @@ def _fill_all(space: Space, indexes: list[Index], count: int, log: Log) -> Itera
 
 
 def _fill(space: Space, index: Index, keyed: Keyed, count: int, log: Log) -> Iterator[None]:
-    log.info(f"Adding {count} keys to {index.definition.type} index '{index.name}' ...")
+    _log_keys(index, count, log)
     assert isinstance(index, OrderedIndex)
     return fill(index, keyed, partial(duplicate_key, index, space.name))
+
+
+def _log_keys(index: Index, count: int, log: Log) -> None:
+    log.info(f"Adding {count} keys to {index.definition.type} index '{index.name}' ...")
 
 
 def _slices(primary: Index) -> Iterator[list[bytes]]:

@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+import msgpack
+
 from box.data.codec import pack, unpack
 from box.data.marks import FIXMAP
 from box.data.show import tuple_str, value_str
@@ -171,6 +173,7 @@ def decode_row(row: Row) -> tuple[int, Request]:
 
 def _decode_usual(request_type: int, body: bytes, row: Row | None) -> tuple[int, Request] | None:
     """Decode a body in the order that clients and logs write: numbers, then the tuple, the key, or key and operations.
+    Those of an UPSERT are operations and tuple, in either order.
 
     Returns None for any other body, even a wrong one.
     """
@@ -210,16 +213,49 @@ def _decode_usual(request_type: int, body: bytes, row: Row | None) -> tuple[int,
             if count != 1 or key != 0x21 or not is_array(body[pos + 1]):
                 return None
             return space_id, Request(request_type, body[pos + 1 :], _EMPTY, _EMPTY, index_id, index_base, row)
+        if request_type == UPSERT:
+            parts = _upsert_parts(body, pos) if count == 2 else None
+            if parts is None:
+                return None
+            return space_id, Request(UPSERT, parts[0], _EMPTY, parts[1], index_id, index_base, row)
         if key != 0x20 or count != (2 if request_type == UPDATE else 1) or request_type not in (UPDATE, DELETE):
             return None
         # The pairs that are left, as a map of their own, which one call of the C extension decodes.
         values = unpack(bytes((0x80 | count,)) + body[pos:])
-    except (IndexError, BoxError):
+    except (IndexError, ValueError, BoxError, msgpack.exceptions.UnpackException):
         return None
     key_values, ops = values.get(0x20), values.get(0x21) if request_type == UPDATE else _EMPTY
     if type(key_values) is not list or type(ops) is not list or len(values) != count:
         return None
     return space_id, Request(request_type, b"", key_values, ops, index_id, index_base, row)
+
+
+def _upsert_parts(body: bytes, pos: int) -> tuple[bytes, list[Any]] | None:
+    """Return the tuple and the operations of an UPSERT, whose pairs begin at `pos` in either order; None for others.
+
+    Raises:
+        BoxError, IndexError, ValueError or UnpackException: the body is wrong.
+    """
+    start = pos + 1
+    unpacker: Any = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=0)
+    unpacker.feed(body[start:])
+    unpacker.skip()
+    middle = start + unpacker.tell()
+    unpacker.skip()
+    unpacker.skip()
+    if start + unpacker.tell() != len(body):
+        return None
+    first, second = body[start:middle], body[middle + 1 :]
+    keys = body[pos], body[middle]
+    if keys == (0x28, 0x21):  # Key.OPS, Key.TUPLE
+        ops, raw = first, second
+    elif keys == (0x21, 0x28):
+        raw, ops = first, second
+    else:
+        return None
+    if not (is_array(raw[0]) and is_array(ops[0])):
+        return None
+    return raw, unpack(ops)
 
 
 def _decode_any(request_type: int, body: bytes, row: Row | None) -> tuple[int, Request]:

@@ -5,6 +5,8 @@ snapshot            all rows in a snapshot
 log, one by one     a log of transactions of one row, each in a block of its own, as one fiber writes them
 log, 50 fibers      the same, written by fifty fibers at once, which share blocks
 log, by 1,000       transactions of 1,000 rows
+..., mixed          two fifths new tuples, one fifth each updates, upserts and deletions
+..., N indexes      with N - 1 secondary ones
 ```
 
 A row is a number, a short text and a double. Figures are microseconds of processor time a row, the median of some
@@ -29,7 +31,15 @@ FIGURES = {
     "log, one by one": ["1"],
     "log, 50 fibers": ["1", "50"],
     "log, by 1,000": ["1000"],
+    "snapshot, 2 indexes": ["0", "1", "2"],
+    "snapshot, 4 indexes": ["0", "1", "4"],
+    "log, 50 fibers, 2 indexes": ["1", "50", "2"],
+    "log, 50 fibers, 4 indexes": ["1", "50", "4"],
+    "log, 50 fibers, mixed": ["1", "50", "1", "mixed"],
+    "log, 50 fibers, mixed, 2 indexes": ["1", "50", "2", "mixed"],
+    "log, by 1,000, mixed": ["1000", "1", "1", "mixed"],
 }
+WIDTH = max(map(len, FIGURES))
 
 
 class Program:
@@ -97,11 +107,11 @@ def main() -> None:
             for name, program in programs.items():
                 for figure, values in measure(program, options.rows, 1).items():
                     rounds[name][figure] += values
-    print(f"{'microseconds a row':<18} " + " ".join(f"{name:>10}" for name in programs) + f" {'ratio':>7}")
+    print(f"{'microseconds a row':<{WIDTH}} " + " ".join(f"{name:>10}" for name in programs) + f" {'ratio':>7}")
     for figure in FIGURES:
         medians = {name: median(found[figure]) for name, found in rounds.items()}
         ratio = medians["Lunabox"] / medians["Tarantool"]
-        print(f"{figure:<18} " + " ".join(f"{value:10.2f}" for value in medians.values()) + f" {ratio:7.1f}")
+        print(f"{figure:<{WIDTH}} " + " ".join(f"{value:10.2f}" for value in medians.values()) + f" {ratio:7.1f}")
 
 
 if __name__ == "__main__":

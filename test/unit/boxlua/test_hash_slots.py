@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
+
+from box import Node
+from test.support import until
 
 from .box_support import Box, Run
 
@@ -173,3 +177,35 @@ def test_without_the_variable_the_order_is_that_of_keys(run: Run, monkeypatch: p
         assert await box("return both()") == [[0, 8, 16, 24, 32, 40]] * 2
 
     run(body)
+
+
+def test_a_hot_standby_builds_the_other_indexes_before_it_follows(tmp_path: Path) -> None:
+    """A standby builds its secondary indexes when it has read what is there; later changes are made one by one."""
+    log = tmp_path / "standby.log"
+
+    async def main() -> None:
+        async with Node(tmp_path, log_level=0) as master:
+            await master.eval(SPACE + FUNCTIONS + ROWS + "pcall(s.insert, s, {16, 1})")
+            standby = Node(tmp_path, log_level=5, log=str(log), hot_standby=True)
+            start = asyncio.ensure_future(standby.start())
+            await until(lambda: log.exists() and "Entering hot standby mode" in log.read_text())
+            await master.eval("""
+                s:insert{2, 100} s:delete{32}
+                for k = 20, 40, 3 do s:replace{k, k * 3 + 1} end
+                s:delete{24}
+            """)
+        await start
+        assert await standby.eval("s = box.space.s " + FUNCTIONS + "return both()") == [
+            [0, 8, 2, 35, 20, 38, 23, 40, 26, 16, 29, 32],
+            [0, 32, 16, 38, 2, 8, 23, 40, 35, 20, 29, 26],
+        ]
+        await standby.stop()
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+    lines = [line.partition("I> ")[2] for line in log.read_text().splitlines()]
+    built = lines.index("Building secondary indexes in space 's'...")
+    assert lines[built + 1 : built + 4] == [
+        "Adding 6 keys to HASH index 'sk' ...",
+        "Space 's': done",
+        "Entering hot standby mode",
+    ]

@@ -560,3 +560,31 @@ def test_searches_of_pages_that_were_searched_before(dimension: int, share: int)
                 assert index.select(kind, key, 0, 1000) == wanted, (kind, box)
                 assert index.count(kind, key) == len(wanted)
                 assert index.cursor(kind, key).fetch(1000) == wanted
+
+
+def test_a_limited_search_reads_no_more_pages_than_it_needs() -> None:
+    """A search ends, or pauses, as soon as it has enough tuples."""
+    index = make()
+    for number in range(4000):
+        put(index, number, [number % 64, number // 64])
+    near = [3, 3, 40, 40]
+    wanted = index.select(I.OVERLAPS, near, 0, 4000)
+    assert len(wanted) == 38 * 38
+
+    def forget_pages() -> None:
+        for page in index.pages.pages:
+            page.keys = None
+
+    def count_read() -> int:
+        return sum(page.keys is not None for page in index.pages.pages)
+
+    forget_pages()
+    assert index.select(I.OVERLAPS, near, 2, 3) == wanted[2:5]
+    assert count_read() <= 3
+    forget_pages()
+    cursor = index.cursor(I.OVERLAPS, near)
+    found = cursor.fetch(5)
+    assert count_read() <= 3
+    while rows := cursor.fetch(7):
+        found += rows
+    assert found == wanted

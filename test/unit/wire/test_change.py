@@ -78,6 +78,9 @@ def outcome(decode: Any, kind: int, body: bytes) -> Any:
 @settings(max_examples=160, deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no bug
 @given(bodies())
 @example((UPDATE, b"\x83\x10\x00\x20\x90\x15\x00"))
+@example((UPSERT, b"\x83\x10\x01\x28\x90\x21\x90\x00"))
+@example((UPSERT, b"\x83\x10\x01\x28\xcc\x90\x21\x90"))
+@example((UPSERT, b"\x83\x10\x01\x28\x90\xd0\x21\x90"))
 @example((DELETE, b"\x91" + b"\x10\x01" * 16 + b"\x20\x90"))  # an array with more bytes after it
 def test_the_quick_reader_agrees_with_the_careful_one(case: tuple[int, bytes]) -> None:
     """The quick decoder gives the result of the careful one for bodies it accepts; it does not check stored tuples."""
@@ -98,6 +101,8 @@ def test_the_quick_reader_agrees_with_the_careful_one(case: tuple[int, bytes]) -
         (UPDATE, {0x10: 512, 0x20: [1], 0x21: [["=", 1, "x"]]}),
         (UPDATE, {0x10: 512, 0x11: 2, 0x15: 1, 0x20: ["key", None], 0x21: []}),
         (DELETE, {0x10: 1, 0x11: 200, 0x20: [1]}),
+        (UPSERT, {0x10: 512, 0x15: 1, 0x28: [["+", 2, 1]], 0x21: [1, 2]}),
+        (UPSERT, {0x10: 512, 0x21: [1, 2], 0x28: []}),
     ],
 )
 def test_the_quick_reader_takes_what_clients_send(kind: int, body: dict[int, Any]) -> None:
