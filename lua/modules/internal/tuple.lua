@@ -74,6 +74,15 @@ local function from_image(p, size)
     ffi_copy(tuple, p, HEADER_SIZE + size)
     return tuple
 end
+-- Encodes a table or a tuple. Raises the error of Tarantool's C functions for anything else.
+function M.encode(value)
+    if type(value) ~= 'table' and not is(value) then
+        local problem = {type = 'IllegalParams', message = 'A tuple or a table expected, got ' .. type(value)}
+        error(require('internal.error').new_here(problem), 0)
+    end
+    return msgpack.encode_tuple(value)
+end
+
 M.from_image, M.HEADER_SIZE = from_image, HEADER_SIZE
 
 -- Makes the tuples whose images follow each other in `blob`. `sizes` has the sizes without headers as native uint32_t.

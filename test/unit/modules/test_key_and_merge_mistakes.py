@@ -119,3 +119,22 @@ def test_a_refused_tuple_stays_in_its_table(lua: Lua) -> None:
         'Bad param "limit", use: merge_source:sel',
         [{"type": "any", "fieldno": 0, "is_nullable": True}],
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "k:extract_key(5)",
+        "k:compare({1}, 5)",
+        "k:compare_with_key({1}, 5)",
+        "merger.new_source_fromtable({5}):select()",
+        "merger.new(k, {merger.new_tuple_source(function() return 1, 5 end)}):select()",
+    ],
+)
+def test_what_is_no_tuple_raises_an_error_object(lua: Lua, call: str) -> None:
+    assert lua(
+        f"""local key_def, merger = require('key_def'), require('merger')
+        local k = key_def.new{{{{fieldno = 1, type = 'unsigned'}}}}
+        local _, problem = pcall(function() return {call} end)
+        return problem.type, problem.message"""
+    ) == ["IllegalParams", "A tuple or a table expected, got number"]
