@@ -75,13 +75,20 @@ local function parse_arguments(first, ...)
     return host, port, options
 end
 
+local function is_cancellation(problem)
+    return errors.is(problem) and problem.type == 'FiberIsCancelled'
+end
+
+-- Runs the triggers of a change of state. The first error ends them, and the connection.
 local function run_all(list, remote)
     for _, run in ipairs(list) do
         local ok, problem = pcall(run, remote)
-        if not ok and errors.is(problem) and problem.type == 'FiberIsCancelled' then
-            error(problem, 0) -- the trigger has closed the connection in whose fiber it runs
-        elseif not ok then
-            log.error('net.box trigger: %s', tostring(problem))
+        if not ok then
+            -- A trigger may close the connection in whose fiber it runs, which then is cancelled.
+            if not is_cancellation(problem) then
+                remote._transport.failure = {reason = problem}
+            end
+            error(problem, 0)
         end
     end
 end
@@ -93,7 +100,14 @@ local DISCONNECTED = {error = true, error_reconnect = true, closed = true}
 local function shut_down(remote)
     local channel = remote._transport
     local id = channel.id
-    run_all(remote._on_shutdown, remote)
+    for _, run in ipairs(remote._on_shutdown) do
+        local ok, problem = pcall(run, remote)
+        if not ok and is_cancellation(problem) then
+            error(problem, 0)
+        elseif not ok then
+            log.error('net.box trigger: %s', tostring(problem))
+        end
+    end
     if channel.id == id then -- it is still that connection
         channel:finish()
     end
@@ -487,9 +501,6 @@ local function local_result(ok, ...)
     if not ok then
         rollback()
         local problem = ...
-        if errors.is(problem) then
-            error(problem, 0)
-        end
         box.error(box.error.PROC_LUA, tostring(problem))
     end
     local values = {...}
