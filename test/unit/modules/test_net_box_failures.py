@@ -1,4 +1,4 @@
-"""Errors of the functions that a user gives to a connection of `net.box`. A running Tarantool gave the expected values."""
+"""Errors of the functions that a user gives to a connection of `net.box`. Expected values are those of Tarantool."""
 
 from __future__ import annotations
 
