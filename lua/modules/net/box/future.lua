@@ -75,7 +75,7 @@ local function fail(self, problem)
     if is_cancellation(problem) then
         error(problem, 0)
     end
-    self._channel:fail(problem)
+    self._channel():fail(problem)
     finish(self, nil, error_of(problem))
 end
 
@@ -125,7 +125,7 @@ local function advance(self, timeout)
         if is_cancellation(kind) then
             error(kind, 0)
         end
-        local failure = self._channel and self._channel.failure
+        local failure = self._channel and self._channel().failure
         finish(self, nil, failure and error_of(failure.reason) or errors.count(errors.from_value(kind)))
     elseif kind == PUSH then
         take_push(self, body)

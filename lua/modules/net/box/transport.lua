@@ -297,7 +297,7 @@ function methods.send(self, method, options, ...)
     end
     local kind, body = codec.bodies[method](...)
     local number = wait(python.netbox_send(self.id, kind, body, options.stream_id))
-    options.channel = self
+    options.channel = self.getter
     return future.new(number, method, options)
 end
 
@@ -305,10 +305,15 @@ local function new(host, port, user, password, events)
     if user == nil and password ~= nil then
         box.error(box.error.PROC_LUA, 'net.box: user is not defined')
     end
-    return setmetatable({
+    local self = setmetatable({
         host = host, port = port, user = user, password = user and (password or ''), events = events,
         state = 'initial', changed = fiber.cond(), serve = serve, hang_up = python.netbox_close,
     }, transport_mt)
+    -- Futures keep this function, so that a future that is printed does not show the channel.
+    function self.getter()
+        return self
+    end
+    return self
 end
 
 return {new = new, set_state = set_state}
