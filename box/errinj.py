@@ -76,8 +76,8 @@ class ErrorInjections:
     def set(self, name: str, value: object) -> str:
         """Change an injection and call its listeners. Returns `ok`, or the error text for an unknown name.
 
-        A boolean injection takes any value by Lua's rules of truth. Raises ILLEGAL_PARAMS if a numeric injection gets
-        something else than a number.
+        A boolean injection takes any value by Lua's rules of truth, one with a fraction takes what is no number as 0.
+        Raises PROC_LUA if an injection with a whole number gets something else than a number.
         """
         if name not in self.values:
             return _unknown(name)
@@ -131,9 +131,12 @@ def _unknown(name: str) -> str:
 def _convert(name: str, before: Value, value: object) -> Value:
     if isinstance(before, bool):
         return value is not None and value is not False
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if isinstance(before, float):
+        return 0.0 if number is None else float(number)
+    if number is None:
         raise client_error(ErrorCode.PROC_LUA, "expected int64_t as 2 argument")
-    return float(value) if isinstance(before, float) else int(value)
+    return int(number) if -(2.0**63) <= number < 2.0**63 else -(2**63)
 
 
 def _parse(name: str, before: Value, text: str) -> Value:

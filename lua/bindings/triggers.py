@@ -132,8 +132,8 @@ class TriggerBinding(Binding):
             await self.runtime.call_raw(handle, limit, ctx=self.node.new_context(), name="on_shutdown")
 
     async def reach(self, stage: Stage) -> None:
-        """Run the on_recovery_state triggers; their errors are logged."""
-        if self.runtime.closed:
+        """Run the on_recovery_state triggers; their errors are logged. Without triggers, no session is opened."""
+        if self.runtime.closed or "on_recovery_state" not in self._enabled_events:
             return
         try:
             await self.fire("on_recovery_state", self.node.new_context(), stage.value)

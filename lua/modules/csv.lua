@@ -7,20 +7,27 @@ local error, pairs, string, tostring, type = error, pairs, string, tostring, typ
 local CHUNK_SIZE = 4096
 local READ_USAGE = 'Usage: load(string or object with method read(num)returns string)'
 
-local function read_all(readable, size)
-    if type(readable) == 'string' then
-        return readable
+local function read_chunk(state)
+    local size, chunk = state.chunk_size, ''
+    if state.readable then
+        chunk = state.readable:read(size)
     end
-    local parts = {}
-    while true do
-        local part = readable:read(size)
-        if part == nil and #parts == 0 then
-            error(READ_USAGE)
-        elseif part == nil or part == '' then
-            return table.concat(parts)
-        end
-        parts[#parts + 1] = part
+    local length = string.len(chunk)    -- raises the error for what is no text
+    if type(chunk) ~= 'string' then
+        error(("bad argument #2 to 'csv_feed' (cannot convert '%s' to 'const char *')"):format(type(chunk)))
     end
+    state.is_complete = length == 0
+    return chunk
+end
+
+-- Adds chunks to the text that is left, until one can end a record. An empty chunk is the end.
+local function read_more(state)
+    local parts, chunk = {state.text:sub(state.position)}, nil
+    repeat
+        chunk = read_chunk(state)
+        parts[#parts + 1] = chunk
+    until state.is_complete or chunk:find(state.special)
+    state.text, state.position = table.concat(parts), 1
 end
 
 local function literal(char)
@@ -66,13 +73,7 @@ local function new_field()
     return {text = '', quoted = 0}
 end
 
--- The two bytes of a line end may come in any order.
-local function after_line_end(text, position)
-    local pair = text:sub(position, position + 1)
-    return (pair == '\r\n' or pair == '\n\r') and position + 2 or position + 1
-end
-
--- Returns the fields of the record at `position` and the position of the next one; nil if a quote does not end.
+-- Returns the fields of the record at `position`, and the place of its line end or nil; nil if a quote does not end.
 local function read_record(text, position, format)
     local fields, field = {}, new_field()
     while true do
@@ -90,21 +91,54 @@ local function read_record(text, position, format)
         else
             fields[#fields + 1] = finished(field)
             if char ~= format.delimiter then
-                return fields, found and after_line_end(text, found) or #text + 1
+                return fields, found
             end
             field, position = new_field(), found + 1
         end
     end
 end
 
-local function step(state, number)
-    while state.position <= #state.text do
-        local fields, after = read_record(state.text, state.position, state)
-        if fields == nil then
-            log.warn('CSV file has errors')
-            return nil
+-- Skips the second byte of the last line end, if it has two, and makes sure that there is text unless the source has
+-- ended. The two bytes may come in any order, and in two chunks.
+local function begin_record(state)
+    while true do
+        if state.position > #state.text and not state.is_complete then
+            read_more(state)
         end
-        state.position, number = after, number + 1
+        local pair = state.line_end and state.line_end .. state.text:sub(state.position, state.position)
+        if pair and #pair == 1 then
+            return
+        end
+        state.line_end = nil
+        if pair ~= '\r\n' and pair ~= '\n\r' then
+            return
+        end
+        state.position = state.position + 1
+    end
+end
+
+-- Returns the next record, read with as many chunks as it takes; nil at the end.
+local function next_record(state)
+    begin_record(state)
+    while state.position <= #state.text do
+        local fields, line_end = read_record(state.text, state.position, state)
+        if line_end then
+            state.line_end, state.position = state.text:sub(line_end, line_end), line_end + 1
+            return fields
+        elseif state.is_complete then
+            if fields == nil then
+                log.warn('CSV file has errors')
+            end
+            state.position = #state.text + 1
+            return fields
+        end
+        read_more(state)
+    end
+end
+
+local function step(state, number)
+    for fields in next_record, state do
+        number = number + 1
         if number > 0 then
             return number, fields
         end
@@ -135,12 +169,20 @@ local function iterate(readable, opts)
     opts.chunk_size = opts.chunk_size or CHUNK_SIZE
     complete(opts)
     opts.skip_head_lines = opts.skip_head_lines or 0
-    local text = read_all(readable, opts.chunk_size)
+    local first, rest = readable, nil
+    if type(readable) ~= 'string' then
+        first, rest = readable:read(opts.chunk_size), readable
+        if not first then
+            error(READ_USAGE)
+        end
+    end
     local delimiter, quote = separators(opts)
     local state = {
-        text = text, position = 1, delimiter = delimiter, quote = quote,
+        position = 1, delimiter = delimiter, quote = quote, chunk_size = opts.chunk_size,
         special = '[\r\n' .. literal(delimiter) .. literal(quote) .. ']',
+        readable = {read = function() return first end},
     }
+    state.text, state.readable = read_chunk(state), rest
     return step, state, -opts.skip_head_lines
 end
 
@@ -185,7 +227,9 @@ local function dump(records, opts, writable)
             lines[#lines + 1] = line
         end
     end
-    return not writable and table.concat(lines) or nil
+    if not writable then
+        return table.concat(lines)
+    end
 end
 
 return {iterate = iterate, load = load, dump = dump}

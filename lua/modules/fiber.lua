@@ -339,8 +339,30 @@ local function find_background_fibers()
     return found
 end
 
-local function described(id, name, csw, time)
-    return {fid = id, name = name, csw = csw, time = time, backtrace = {}, memory = {total = 0, used = 0}}
+-- Options of info() with backtrace = false, or bt = false, leave the backtrace out.
+local function wants_backtrace(options)
+    if type(options) ~= 'table' then
+        return true
+    end
+    local value = options.backtrace
+    if type(value) == 'nil' then
+        value = options.bt
+    end
+    return type(value) == 'nil' or value
+end
+
+local function described(id, name, csw, time, has_backtrace)
+    -- One by one: the order of pairs() is then Tarantool's.
+    local memory, result = {}, {}
+    memory.used = 0
+    memory.total = 0
+    result.name = name
+    result.fid = id
+    result.csw = csw
+    result.time = time
+    result.memory = memory
+    result.backtrace = has_backtrace and {} or nil
+    return result
 end
 
 -- Returns the fiber of an argument, without one the running fiber: these methods of 2.11 are called as functions, too.
@@ -353,7 +375,8 @@ end
 
 function methods.info(...)
     local record = given_or_current(...)
-    return described(record.id, record.name, record.csw, fiber_times.seconds(record.meter))
+    local time = fiber_times.seconds(record.meter)
+    return described(record.id, record.name, record.csw, time, wants_backtrace((select(2, ...))))
 end
 
 function methods.csw(...)
@@ -361,15 +384,15 @@ function methods.csw(...)
 end
 
 -- Returns a description of every living fiber, by id.
-function fiber.info()
-    local result = {}
+function fiber.info(options)
+    local result, has_backtrace = {}, wants_backtrace(options)
     for id, record in pairs(fibers) do
-        result[id] = described(id, record.name, record.csw, fiber_times.seconds(record.meter))
+        result[id] = described(id, record.name, record.csw, fiber_times.seconds(record.meter), has_backtrace)
     end
     for id, name in pairs(find_background_fibers()) do
-        result[id] = described(id, name, 0, 0)
+        result[id] = described(id, name, 0, 0, has_backtrace)
     end
-    return result
+    return setmetatable(result, {__serialize = 'mapping'})
 end
 
 local is_measured = false

@@ -7,9 +7,10 @@ local decode = require('box.finish').decode
 local errors = require('internal.error')
 local gc = require('internal.finalizers').raw_gc
 local python = require('internal.python')
+local scheduler = require('internal.scheduler')
 local wait = require('internal.wait')
 
-local bor, band = bit.bor, bit.band
+local bor, band, running = bit.bor, bit.band, scheduler.running
 local error, ipairs, pairs, pcall, setmetatable, type = error, ipairs, pairs, pcall, setmetatable, type
 
 local NEW_DIRECTORY_MODE = tonumber('777', 8)
@@ -25,9 +26,32 @@ local whole, whole_int, c_text = arguments.whole, arguments.whole_int, arguments
 
 -- ---- outcomes --------------------------------------------------------------------------------
 
+-- Most calls are short, and are made at once. A fiber that makes many of them without waiting gives way now and then, so
+-- that a loop over files does not stop all other fibers; in Tarantool it gives way with each call. It goes on at once in
+-- an open transaction, which would end, and where it cannot wait, as in a function that C code calls.
+local MANY = 100
+local busy, switches, calls = 0, 0, 0
+
+local function give_way()
+    local fiber = running.fiber
+    if fiber == nil then
+        return
+    elseif fiber.id ~= busy or fiber.csw ~= switches then
+        busy, switches, calls = fiber.id, fiber.csw, 0
+    end
+    calls = calls + 1
+    if calls >= MANY then
+        calls = 0
+        if fiber.on_yield == nil then
+            pcall(scheduler.yield)
+        end
+    end
+end
+
 -- Returns the result of a call into Python; or `failure` and the error, if the call has failed.
 local function outcome(failure, ...)
     local ok, result = pcall(wait, ...)
+    give_way()
     if ok then
         return result
     elseif not errors.is(result) or result.type ~= 'SystemError' then

@@ -114,13 +114,13 @@ local methods = {}
 function methods.extract_key(self, ...)
     local tuple = ...
     local packed = check(select('#', ...) == 1 and self, 'extract_key(tuple)')
-    return tuples.new(wait(python.key_def_extract(packed, msgpack.encode_tuple(tuple))))
+    return tuples.new(wait(python.key_def_extract(packed, tuples.encode(tuple))))
 end
 
 -- Encodes a tuple and what it is compared with. The tuple is checked first.
 local function encoded(packed, tuple, other)
-    local raw = msgpack.encode_tuple(tuple)
-    local ok, other_raw = pcall(msgpack.encode_tuple, other)
+    local raw = tuples.encode(tuple)
+    local ok, other_raw = pcall(tuples.encode, other)
     if not ok then
         wait(python.key_def_extract(packed, raw))
         error(other_raw, 0)

@@ -8,7 +8,6 @@ local ffi = require('ffi')
 local fun = require('fun')
 require('buffer')
 require('key_def')
-local msgpack = require('internal.msgpack')
 local decoder = require('internal.msgpack_decode')
 local python = require('internal.python')
 local tuples = require('internal.tuple')
@@ -63,7 +62,7 @@ local function as_tuple(value)
     if tuples.is(value) then
         return value
     end
-    local packed = msgpack.encode_tuple(value)
+    local packed = tuples.encode(value)
     if not packed:find(ARRAY) then
         box.error(box.error.TUPLE_NOT_ARRAY)
     end

@@ -7,6 +7,7 @@ local gc = require('internal.finalizers').raw_gc
 local errors = require('internal.error')
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
+local table_new = require('table.new')
 local wait = require('internal.wait')
 
 local error, getmetatable, ipairs, pairs, setmetatable, type = error, getmetatable, ipairs, pairs, setmetatable, type
@@ -25,6 +26,7 @@ signal.SIGIOT, signal.SIGPOLL = signal.SIGABRT, signal.SIGIO
 local ACTIONS = {INHERIT = 'inherit', DEVNULL = 'devnull', CLOSE = 'close', PIPE = 'pipe'}
 local STREAMS = {[0] = 'stdin', 'stdout', 'stderr'}
 local SIGNALED = 256
+local INFO = {'pid', 'command', 'opts', 'status', 'stdin', 'stdout', 'stderr'}
 
 -- ---- errors ----------------------------------------------------------------------------------
 
@@ -206,9 +208,9 @@ for number, name in pairs(STREAMS) do
 end
 
 local function info(state)
-    local result = {}
-    for name, getter in pairs(getters) do
-        result[name] = getter(state)
+    local result = table_new(0, #INFO)
+    for _, name in ipairs(INFO) do
+        result[name] = getters[name](state)
     end
     return result
 end
@@ -388,6 +390,7 @@ function methods.close(self)
 end
 
 local mt = getmetatable(prototype)
+mt.__metatable = 'popen_handle'
 
 function mt.__index(self, key)
     local state = states[self]

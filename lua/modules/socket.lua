@@ -4,6 +4,7 @@ local errno = require('errno')
 local fiber = require('fiber')
 local fio = require('fio')
 local decode = require('box.finish').decode
+local errors = require('internal.error')
 local log = require('log')
 local luasocket = require('internal.luasocket')
 local msgpack = require('internal.msgpack')
@@ -84,9 +85,15 @@ local function getaddrinfo(host, port, timeout, options)
         errno(wrong)
         return nil, errno.strerror(wrong)
     end
-    local packed, number, reason = wait(python.socket_getaddrinfo(
+    local ok, packed, number, reason = pcall(wait, python.socket_getaddrinfo(
         name_of(host), name_of(port), msgpack.encode(hints), seconds_of(timeout)))
-    if packed == nil then
+    if not ok then
+        -- As in Tarantool, a cancellation is a failure of this call, and is raised by the next wait.
+        if not errors.is(packed) or packed.type ~= 'FiberIsCancelled' then
+            error(packed, 0)
+        end
+        return nil, packed.message
+    elseif packed == nil then
         errno(number)
         return nil, reason
     end

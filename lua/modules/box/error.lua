@@ -205,8 +205,17 @@ function M.injection.info()
 end
 
 function M.injection.set(...)
-    local name = name_in(...)
-    return wait(python.errinj_set(name, encode((select(2, ...)))))
+    local name, value = name_in(...), select(2, ...)
+    if type(value) == 'string' then
+        value = tonumber(value) or true
+    elseif type(value) ~= 'number' and type(value) ~= 'cdata' then
+        value = value and true    -- what is no number counts as true or false
+    end
+    local ok, outcome = pcall(wait, python.errinj_set(name, encode(value)))
+    if not ok then
+        error(outcome.message, 0)
+    end
+    return outcome
 end
 
 function M.injection.get(...)

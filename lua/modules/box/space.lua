@@ -46,7 +46,8 @@ local function encode_tuple(tuple)
     if kind == 'userdata' and require('internal.msgpack_object').is_array(tuple) then
         return encode_salted(tuple)
     end
-    if kind == 'function' or kind == 'userdata' or kind == 'thread' then
+    local is_unknown = kind == 'cdata' and not pcall(msgpack.encode_value, tuple)
+    if is_unknown or kind == 'function' or kind == 'userdata' or kind == 'thread' then
         error(located("unsupported Lua type '" .. kind .. "'"), 0)
     end
     box_error(box_error.TUPLE_NOT_ARRAY)
@@ -183,7 +184,10 @@ function methods.frommap(...)
     for number = 1, table.maxn(fields) do
         whole[number] = fields[number] == nil and msgpack.NULL or fields[number]
     end
-    local raw = msgpack.encode_value(whole)
+    local ok, raw = pcall(msgpack.encode_value, whole)
+    if not ok then
+        return nil, tostring(raw)
+    end
     local result, problem = python.space_validate(id, raw)
     if result == false then
         return nil, tostring(finish.error(problem))

@@ -3,6 +3,7 @@
 local arguments = require('internal.arguments')
 local decoder = require('internal.msgpack_decode')
 local encoder = require('internal.msgpack_encode')
+local errors = require('internal.error')
 local finish = require('box.finish')
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
@@ -10,7 +11,7 @@ local new_table = require('table.new')
 local tuples = require('internal.tuple')
 
 local is_tuple, tuple_new, tuple_raw, step = tuples.is, tuples.new, tuples.raw, tuples.step
-local array_header, get_sized = decoder.array_header, decoder.get_sized
+local array_header, get_sized, encode = decoder.array_header, decoder.get_sized, encoder.encode
 local methods = tuples.methods
 
 local M = {is = is_tuple}
@@ -34,8 +35,10 @@ function M.new(...)
     if count == 1 and is_tuple(first) then
         return tuple_new(tuple_raw(first))
     elseif count == 1 and type(first) == 'table' then
-        local raw = encoder.encode(OPTIONS, first)
-        if not is_array(raw) then
+        local ok, raw = pcall(encode, OPTIONS, first)
+        if not ok then
+            error(errors.from_value(raw), 0)
+        elseif not is_array(raw) then
             local raise = require('box.error')
             raise(raise.TUPLE_NOT_ARRAY)
         end

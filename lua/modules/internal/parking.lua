@@ -17,7 +17,8 @@ local FOREVER = 3e9
 local NOBODY = {}
 -- The outcome of a token that has ended without a value.
 local NOTHING = {ok = true, n = 0}
-local MUST_NOT_WAIT = 'a finalizer must not wait'
+-- The words with which Tarantool ends the process.
+local IN_FINALIZER = 'fiber %d is switched while running GC finalizer (i.e. __gc metamethod)'
 
 return function(running, make_ready)
     local timers = {}
@@ -56,7 +57,7 @@ return function(running, make_ready)
         if strand == nil then
             error('a wait outside of a fiber', 0)
         elseif strand.in_finalizer then
-            error(MUST_NOT_WAIT, 0)
+            error(IN_FINALIZER:format(running.fiber and running.fiber.id or 0), 0)
         end
         return strand
     end

@@ -74,6 +74,20 @@ local function from_image(p, size)
     ffi_copy(tuple, p, HEADER_SIZE + size)
     return tuple
 end
+-- Encodes a table or a tuple. As in Tarantool's C functions, errors are objects.
+function M.encode(value)
+    local errors = require('internal.error')
+    if type(value) ~= 'table' and not is(value) then
+        local message = 'A tuple or a table expected, got ' .. type(value)
+        error(errors.new_here({type = 'IllegalParams', message = message}), 0)
+    end
+    local ok, raw = pcall(msgpack.encode_tuple, value)
+    if not ok then
+        error(errors.from_value(raw), 0)
+    end
+    return raw
+end
+
 M.from_image, M.HEADER_SIZE = from_image, HEADER_SIZE
 
 -- Makes the tuples whose images follow each other in `blob`. `sizes` has the sizes without headers as native uint32_t.

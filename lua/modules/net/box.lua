@@ -3,8 +3,8 @@ local ffi = require('ffi')
 local console = require('net.box.console_client')
 local errors = require('internal.error')
 local fiber = require('fiber')
+local itself = require('net.box.itself')
 local log = require('log')
-local msgpack = require('internal.msgpack')
 local schema = require('net.box.schema')
 local stream = require('net.box.stream')
 local transport = require('net.box.transport')
@@ -12,7 +12,7 @@ local trigger = require('internal.trigger')
 local uri = require('uri')
 local watchers = require('net.box.watchers')
 
-local error, loadstring, max, pairs, pcall, select = error, loadstring, math.max, pairs, pcall, select
+local error, max, pairs, pcall, select = error, math.max, pairs, pcall, select
 local setmetatable, tonumber, tostring, type, unpack = setmetatable, tonumber, tostring, type, unpack
 
 local CONNECT_TIMEOUT = 10
@@ -75,13 +75,20 @@ local function parse_arguments(first, ...)
     return host, port, options
 end
 
+local function is_cancellation(problem)
+    return errors.is(problem) and problem.type == 'FiberIsCancelled'
+end
+
+-- Runs the triggers of a change of state. The first error ends them, and the connection.
 local function run_all(list, remote)
     for _, run in ipairs(list) do
         local ok, problem = pcall(run, remote)
-        if not ok and errors.is(problem) and problem.type == 'FiberIsCancelled' then
-            error(problem, 0) -- the trigger has closed the connection in whose fiber it runs
-        elseif not ok then
-            log.error('net.box trigger: %s', tostring(problem))
+        if not ok then
+            -- A trigger may close the connection in whose fiber it runs, which then is cancelled.
+            if not is_cancellation(problem) then
+                remote._transport.failure = {reason = problem}
+            end
+            error(problem, 0)
         end
     end
 end
@@ -93,7 +100,14 @@ local DISCONNECTED = {error = true, error_reconnect = true, closed = true}
 local function shut_down(remote)
     local channel = remote._transport
     local id = channel.id
-    run_all(remote._on_shutdown, remote)
+    for _, run in ipairs(remote._on_shutdown) do
+        local ok, problem = pcall(run, remote)
+        if not ok and is_cancellation(problem) then
+            error(problem, 0)
+        elseif not ok then
+            log.error('net.box trigger: %s', tostring(problem))
+        end
+    end
     if channel.id == id then -- it is still that connection
         channel:finish()
     end
@@ -473,93 +487,7 @@ function remote_methods.unprepare(remote, id, _, sql_options, options)
     return remote:_request('unprepare', options, nil, to_uint32(id))
 end
 
--- ---- this instance ---------------------------------------------------------------------------
-
-local function rollback()
-    if rawget(box, 'rollback') ~= nil then
-        box.rollback()
-    end
-end
-
--- Converts the result of a local call as if it came over the network: errors become those of procedures, and tuples and
--- other objects plain values.
-local function local_result(ok, ...)
-    if not ok then
-        rollback()
-        local problem = ...
-        if errors.is(problem) then
-            error(problem, 0)
-        end
-        box.error(box.error.PROC_LUA, tostring(problem))
-    end
-    local values = {...}
-    for i = 1, select('#', ...) do
-        if type(values[i]) == 'cdata' then
-            values[i] = (msgpack.decode(msgpack.encode_value(values[i])))
-        end
-    end
-    return unpack(values) -- without trailing nils, as in Tarantool
-end
-
-local itself = {}
-
-function itself.ping()
-    return true
-end
-
-function itself.reload_schema()
-end
-
-function itself.close()
-end
-
-function itself.timeout(remote)
-    return remote
-end
-
-function itself.wait_connected()
-    return true
-end
-
-function itself.is_connected()
-    return true
-end
-
-function itself.call(remote, name, args)
-    check_remote(remote, 'call')
-    check_arguments('call', 'func_name', args)
-    local ok, found, object = pcall(box.internal.call_loadproc, tostring(name))
-    if not ok then
-        rollback()
-        error(found, 0)
-    end
-    if object ~= nil then
-        return local_result(pcall(found, object, unpack(args or {})))
-    end
-    return local_result(pcall(found, unpack(args or {})))
-end
-
-function itself.eval(remote, expression, args)
-    check_remote(remote, 'eval')
-    check_arguments('eval', 'expression', args)
-    local chunk, problem = loadstring(expression)
-    if chunk == nil then
-        chunk, problem = loadstring('return ' .. expression)
-    end
-    if chunk == nil then
-        rollback()
-        box.error(box.error.PROC_LUA, problem)
-    end
-    return local_result(pcall(chunk, unpack(args or {})))
-end
-
-setmetatable(itself, {__index = function(_, name)
-    if name == 'space' then
-        return box.space
-    end
-end})
-
-local M = {connect = connect, new = connect, self = itself}
+local M = {connect = connect, new = connect, self = itself(check_remote, check_arguments)}
 
 -- Returns a table whose `connect` has a time limit: net_box.timeout(seconds).connect(...). It is obsolete.
 function M.timeout(timeout, ...)

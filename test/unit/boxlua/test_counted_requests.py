@@ -74,3 +74,28 @@ def test_sessions_are_made_for_who_asks(run: Run) -> None:
         assert await box("return box.session.id()") == 1
 
     run(body)
+
+
+def test_a_ping_is_a_header_without_a_body(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box("net = require('net.box') box.cfg{listen = '127.0.0.1:0'} c = net.connect(box.info.listen)")
+        assert (
+            await box("""
+            local before = box.stat.net().RECEIVED.total
+            assert(c:ping())
+            return box.stat.net().RECEIVED.total - before""")
+            == 10
+        )
+
+    run(body)
+
+
+def test_the_start_opens_no_sessions(run: Run) -> None:
+    """The first fiber that asks for its session gets the next id after those of the test's own sessions."""
+
+    async def body(box: Box) -> None:
+        before = box.ctx.session.id
+        await box.raw("box.cfg{log_level = 1}")
+        assert box.instance.node.new_context().session.id == before + 1
+
+    run(body, configure=False)

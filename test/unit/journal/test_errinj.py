@@ -35,6 +35,19 @@ def test_set_and_get() -> None:
     assert errinj.get("ERRINJ_RELAY_TIMEOUT") == 1.0
 
 
+def test_values_that_are_no_whole_numbers() -> None:
+    """As in Tarantool, an injection with a fraction takes what is no number as 0, and whole numbers have 64 bits."""
+    errinj = ErrorInjections()
+    for value, whole, fraction in ((1.5, 1, 1.5), (2.0**70, -(2**63), 2.0**70), (float("nan"), -(2**63), None)):
+        errinj.set("ERRINJ_WAL_DELAY_COUNTDOWN", value)
+        errinj.set("ERRINJ_RELAY_TIMEOUT", value)
+        assert errinj.get("ERRINJ_WAL_DELAY_COUNTDOWN") == whole
+        assert fraction is None or errinj.get("ERRINJ_RELAY_TIMEOUT") == fraction
+    for text in ("x", True, None):
+        assert errinj.set("ERRINJ_RELAY_TIMEOUT", text) == "ok"
+        assert errinj.get("ERRINJ_RELAY_TIMEOUT") == 0.0
+
+
 def test_an_unknown_name_is_an_answer_not_an_exception() -> None:
     """An unknown name is an error that is returned, not raised, as in Tarantool."""
     errinj = ErrorInjections()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from test.support import until
 from .support import Lua, open_lua
 
 Run = Callable[..., Any]
+
+REFUSED = re.compile(r"fiber \d+ is switched while running GC finalizer \(i\.e\. __gc metamethod\)")
 
 GARBAGE = """
     local ffi, fiber = require('ffi'), require('fiber')
@@ -152,7 +155,7 @@ def test_a_finalizer_must_not_wait(run: Run, wait: str) -> None:
         """
         )
         # coroutine.wrap puts the position of its call before an error of the coroutine.
-        assert refused.removeprefix("eval:13: ") == "a finalizer must not wait"
+        assert REFUSED.fullmatch(refused.removeprefix("eval:13: "))
         assert shortest > 0.019
 
     run(test)
@@ -171,7 +174,9 @@ def test_a_wait_that_was_refused_is_cancelled(run: Run) -> None:
         """
         )
         assert cancelled == [True]
-        assert lua.logged == [("error", "ERROR in finalizer: a finalizer must not wait")]
+        ((level, text),) = lua.logged
+        assert level == "error"
+        assert REFUSED.fullmatch(text.removeprefix("ERROR in finalizer: "))
 
     run(test)
 
@@ -211,12 +216,13 @@ def test_a_finalizer_belongs_to_the_fiber_that_it_interrupts(run: Run) -> None:
             return inside, seen
         """
         )
-        assert inside == "a finalizer must not wait"
+        assert REFUSED.fullmatch(inside)
         lua.runtime._state.execute(b"collectgarbage()")
         async with asyncio.timeout(5):
             while (seen := await lua.value("return last_seen()")) == outside:
                 await asyncio.sleep(0)
-        assert (seen[0], seen[2]) == ("finalizer", inside)
+        assert seen[0] == "finalizer"
+        assert REFUSED.fullmatch(seen[2])
 
     run(test)
 

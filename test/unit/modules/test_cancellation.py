@@ -64,6 +64,22 @@ def test_a_signal_that_comes_with_the_cancellation_does_not_hide_it(lua: Lua) ->
     ) == [False, "fiber is cancelled"]
 
 
+@pytest.mark.parametrize("call", ["getaddrinfo('localhost', 'http')", "tcp_connect('localhost', 1)"])
+def test_a_cancelled_look_up_of_a_name_is_a_failure(lua: Lua, call: str) -> None:
+    """It returns the reason; the next wait raises."""
+    assert lua(
+        f"""local fiber, socket = require('fiber'), require('socket')
+        local outcome
+        local waiter = fiber.create(function()
+            outcome = {{pcall(function() local a, b = socket.{call} return tostring(a), b end)}}
+            outcome[4] = not pcall(fiber.sleep, 0)
+        end)
+        waiter:cancel()
+        while outcome == nil or outcome[4] == nil do fiber.sleep(0.001) end
+        return outcome"""
+    ) == [[True, "nil", "fiber is cancelled", True]]
+
+
 TO_THEIR_END = {
     "listdir": "type(fio.listdir('.'))",
     "file": "#file:read(1000000)",

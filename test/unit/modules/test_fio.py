@@ -206,3 +206,27 @@ def test_paths_end_at_a_zero_byte(lua: Lua, tmp_path: Path) -> None:
             select(2, fio.copytree('no\0pe', 'x')), select(2, pcall(fio.open, 'x', 'O\0'))""",
         str(tmp_path),
     )[:4] == [1, False, ".", "Directory no\0pe does not exist"]
+
+
+def test_a_loop_over_files_gives_way(lua: Lua, tmp_path: Path) -> None:
+    """Other fibers run, but an open transaction goes on, and so does a fiber that cannot wait or is cancelled."""
+    assert lua(
+        """local fio, fiber = require('fio'), require('fiber')
+        local path = ...
+        fiber.create(function() fiber.sleep(0.01) fio.open(path, {'O_CREAT'}):close() end)
+        while not fio.path.exists(path) do end
+        local function many() for _ = 1, 500 do fio.path.exists(path) end end
+        box.cfg{log_level = 1}
+        box.schema.space.create('s'):create_index('pk')
+        box.begin()
+        box.space.s:insert{1}
+        many()
+        local is_committed = pcall(box.commit)
+        local inside = ('a'):gsub('a', function() many() return 'b' end)
+        local ended
+        local cancelled = fiber.create(function() pcall(fiber.sleep, 10) many() ended = not pcall(fiber.testcancel) end)
+        cancelled:cancel()
+        while not ended do fiber.sleep(0.001) end
+        return is_committed, box.space.s:count(), inside, ended""",
+        str(tmp_path / "made"),
+    ) == [True, 1, "b", True]

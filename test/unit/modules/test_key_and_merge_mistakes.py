@@ -119,3 +119,62 @@ def test_a_refused_tuple_stays_in_its_table(lua: Lua) -> None:
         'Bad param "limit", use: merge_source:sel',
         [{"type": "any", "fieldno": 0, "is_nullable": True}],
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "k:extract_key(5)",
+        "k:compare({1}, 5)",
+        "k:compare_with_key({1}, 5)",
+        "merger.new_source_fromtable({5}):select()",
+        "merger.new(k, {merger.new_tuple_source(function() return 1, 5 end)}):select()",
+    ],
+)
+def test_what_is_no_tuple_raises_an_error_object(lua: Lua, call: str) -> None:
+    assert lua(
+        f"""local key_def, merger = require('key_def'), require('merger')
+        local k = key_def.new{{{{fieldno = 1, type = 'unsigned'}}}}
+        local _, problem = pcall(function() return {call} end)
+        return problem.type, problem.message"""
+    ) == ["IllegalParams", "A tuple or a table expected, got number"]
+
+
+@pytest.mark.parametrize(
+    ("call", "kind"),
+    [
+        ("box.tuple.new{1, print}", "LuajitError"),
+        ("box.tuple.new(1, print)", None),
+        ("k:extract_key{1, print}", "LuajitError"),
+        ("merger.new_source_fromtable({{print}}):select()", "LuajitError"),
+        ("s:insert{print}", None),
+        ("s:insert(print)", None),
+    ],
+)
+def test_what_cannot_be_encoded(lua: Lua, call: str, kind: str | None) -> None:
+    """C functions that make a tuple of a table raise objects, the others texts; frommap returns a text."""
+    found = lua(
+        f"""box.cfg{{log_level = 1}}
+        local key_def, merger = require('key_def'), require('merger')
+        local k = key_def.new{{{{fieldno = 1, type = 'unsigned'}}}}
+        local s = box.schema.space.create('s', {{format = {{{{'a', 'any'}}}}}})
+        s:create_index('pk', {{parts = {{1, 'scalar'}}}})
+        local _, problem = pcall(function() return {call} end)
+        local kind = type(problem) ~= 'string' and problem.type or nil
+        return kind, tostring(problem):match('unsupported.*'), s:frommap{{a = print}}"""
+    )
+    text = "unsupported Lua type 'function'"
+    assert found == [kind, text, None, text]
+
+
+def test_what_is_no_tuple_is_encoded_first(lua: Lua) -> None:
+    assert lua(
+        """box.cfg{log_level = 1}
+        local ffi, s = require('ffi'), box.schema.space.create('s')
+        s:create_index('pk')
+        local texts = {}
+        for i, value in ipairs({ffi.new('int[2]'), 5LL}) do
+            texts[i] = tostring(select(2, pcall(s.insert, s, value))):match('unsupported.*') or 'no array'
+        end
+        return texts"""
+    ) == [["unsupported Lua type 'cdata'", "no array"]]

@@ -377,3 +377,14 @@ def test_maps_of_yaml_have_room_for_five_fields(lua: Lua) -> None:
 def test_a_table_too_large_is_refused(lua: Lua, fields: str) -> None:
     (text,) = lua(f"return tostring(select(2, pcall(function() return require('table.new')(1, {fields}) end)))")
     assert any(reason in text for reason in ("table overflow", "not enough memory", "number expected, got cdata"))
+
+
+def test_descriptions_of_fibers_with_and_without_backtrace(lua: Lua) -> None:
+    """`backtrace` counts before `bt`; only false and nil leave the backtrace out."""
+    assert lua("""
+        local fiber, shown = require('fiber'), {}
+        for i, options in ipairs({{}, {bt = false}, {backtrace = false, bt = true}, {bt = 0}}) do
+            local info = fiber.info(options)
+            shown[i] = {type(info[fiber.id()].backtrace), getmetatable(info).__serialize}
+        end
+        return shown""") == [[["table", "mapping"], ["nil", "mapping"], ["nil", "mapping"], ["table", "mapping"]]]

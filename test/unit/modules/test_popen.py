@@ -180,3 +180,16 @@ def test_wrong_arguments(lua: Lua, call: str, message: str) -> None:
         lua(f"{POPEN}; {call}")
     assert raised.value.message.startswith(message)
     assert raised.value.type == "IllegalParams"
+
+
+def test_a_handle_shows_the_name_of_its_type(lua: Lua, flavour: str) -> None:
+    """Its metatable is hidden, and it is printed with its fields in Tarantool's order (LuaJIT 2.1 has its own)."""
+    shown, pid, kind = lua(
+        POPEN
+        + """local ph = popen.shell('exit 0')
+        ph:wait()
+        return require('json').encode(ph), ph.pid, getmetatable(ph)"""
+    )
+    assert pid is None
+    assert kind == "popen_handle"
+    assert flavour == "luajit21" or shown.startswith('{"command":"sh -c \'exit 0\'","status":{"state":"exited",')

@@ -74,7 +74,7 @@ end
 local bodies = {}
 
 function bodies.ping()
-    return TYPE.ping, '\x80'
+    return TYPE.ping, ''
 end
 
 function bodies.select(space_id, index_id, iterator, offset, limit, key)

@@ -40,14 +40,13 @@ local function new(number, method, options)
         _results = options.return_raw and raw_results or results,
         on_push = options.on_push,
         on_push_ctx = options.on_push_ctx,
-        _on_failure = options.on_failure,
+        _channel = options.channel,
         _pushes = 0,
     }, future_mt)
 end
 
 local function store(self, body)
-    local bytes = self._skip_header and results.without_header(body) or body
-    local buffer = self._buffer
+    local bytes, buffer = self._skip_header and results.without_header(body) or body, self._buffer
     ffi.copy(buffer:alloc(#bytes), bytes, #bytes)
     return #bytes
 end
@@ -66,27 +65,44 @@ local function is_cancellation(problem)
     return errors.is(problem) and problem.type == 'FiberIsCancelled'
 end
 
--- Passes a pushed message to `on_push`. An error that it raises ends the connection.
-local function take_push(self, body)
-    self._pushes = self._pushes + 1
-    local message = self._buffer and store(self, body) or self._results.push(body)
-    if self.on_push == nil then
-        return
-    end
-    local ok, problem = pcall(hand_out, self, message)
-    if ok then
-        return
-    elseif is_cancellation(problem) then
+-- Returns the error of requests that end because a function or a buffer of the user has failed.
+local function error_of(reason)
+    return errors.is(reason) and reason or box.error.new({code = box.error.UNKNOWN, reason = reason})
+end
+
+-- Ends the connection, because a function or a buffer of the user has failed.
+local function fail(self, problem)
+    if is_cancellation(problem) then
         error(problem, 0)
     end
-    local reason = tostring(problem)
-    self._on_failure(reason)
-    finish(self, nil, box.error.new({code = box.error.NO_CONNECTION, reason = reason}))
+    self._channel():fail(problem)
+    finish(self, nil, error_of(problem))
+end
+
+-- Passes a pushed message to `on_push`.
+local function take_push(self, body)
+    self._pushes = self._pushes + 1
+    local ok, message = true, nil
+    if self._buffer then
+        ok, message = pcall(store, self, body)
+    else
+        message = self._results.push(body)
+    end
+    if ok and self.on_push ~= nil then
+        ok, message = pcall(hand_out, self, message)
+    end
+    if not ok then
+        fail(self, message)
+    end
 end
 
 local function take_reply(self, body)
     if self._buffer then
-        local size = store(self, body)
+        local stored, size = pcall(store, self, body)
+        if not stored then
+            fail(self, size)
+            return
+        end
         finish(self, self.method == 'select_page' and {size, results.position(body)} or size)
         return
     end
@@ -109,7 +125,8 @@ local function advance(self, timeout)
         if is_cancellation(kind) then
             error(kind, 0)
         end
-        finish(self, nil, errors.count(errors.from_value(kind)))
+        local failure = self._channel and self._channel().failure
+        finish(self, nil, failure and error_of(failure.reason) or errors.count(errors.from_value(kind)))
     elseif kind == PUSH then
         take_push(self, body)
     elseif kind == REPLY then

@@ -6,7 +6,7 @@
 --     active            waiting for the end or for a change of the server's schema
 --     graceful_shutdown the server ends: no more requests, and the end once those are answered that were sent
 --     error_reconnect   failed; sleeps for `reconnect_after` seconds and connects again
---     error, closed     final
+--     error, closed     final; an error of the user's functions always is
 --
 -- The owner's callbacks `events`: state_changed(state, reason), handshake(greeting) -> reason to refuse,
 -- requires(protocol), schema(version, spaces, indexes, collations), reconnect_after() -> seconds or nil,
@@ -36,8 +36,9 @@ local ALL_PUSHES = 2 ^ 52 -- more than a request has
 local methods = {}
 local transport_mt = {__index = methods}
 
-local function set_state(self, state, reason)
-    self.state, self.reason = state, reason
+-- Changes the state. Requests then get `reason`, and `code`, by default NO_CONNECTION.
+local function set_state(self, state, reason, code)
+    self.state, self.reason, self.code = state, reason, code
     self.events.state_changed(state, reason)
     self.changed:broadcast()
 end
@@ -170,9 +171,26 @@ local function serve(self)
     end
 end
 
--- Returns the reason why an attempt has ended, as text.
-local function reason_of(problem)
+-- Returns the reason why an attempt has ended, and the code of later requests. If a function of the user has failed, its
+-- error is in `failure`; the reason is then this error, of any type, and the code is UNKNOWN.
+local function reason_of(self, problem)
+    local failure = self.failure
+    if failure ~= nil then
+        return failure.reason, box.error.UNKNOWN
+    end
     return errors.is(problem) and problem.message or tostring(problem)
+end
+
+-- Leaves the connected states. The error of an on_disconnect trigger becomes the reason.
+local function leave(self, state, ...)
+    local known = self.failure
+    local ok, problem = pcall(set_state, self, state, ...)
+    if ok then
+        return
+    elseif self.failure == known then
+        error(problem, 0)
+    end
+    set_state(self, state, reason_of(self))
 end
 
 local function run(self)
@@ -183,8 +201,8 @@ local function run(self)
         if FINAL[self.state] then
             break
         end
-        local delay = self.events.reconnect_after()
-        set_state(self, delay and 'error_reconnect' or 'error', reason_of(problem))
+        local delay = self.failure == nil and self.events.reconnect_after()
+        leave(self, delay and 'error_reconnect' or 'error', reason_of(self, problem))
         if delay then
             fiber.sleep(delay)
         end
@@ -198,20 +216,27 @@ function methods.start(self)
         local ok, problem = pcall(run, self)
         self.worker = nil
         if not ok and not FINAL[self.state] then
-            log.error('net.box: %s', reason_of(problem))
+            log.error('net.box: %s', tostring((reason_of(self, problem))))
         end
     end)
 end
 
 function methods.stop(self)
+    local ok, problem = true, nil
     if not FINAL[self.state] then
-        set_state(self, 'closed', 'Connection closed')
+        ok, problem = pcall(set_state, self, 'closed', 'Connection closed')
+        if not ok then
+            set_state(self, 'closed', 'Connection closed')    -- without the triggers, which have run
+        end
     end
     disconnect(self)
     local worker = self.worker
     if worker ~= nil and worker:status() ~= 'dead' then
         self.worker = nil
         worker:cancel()
+    end
+    if not ok then
+        error(problem, 0)
     end
 end
 
@@ -253,19 +278,26 @@ function methods.unwatch(self, request, key)
     end
 end
 
+-- Ends the connection, because a function of the user has failed with `problem`. The fiber of the connection learns it
+-- from Python, and changes the state.
+function methods.fail(self, problem)
+    self.failure = {reason = problem}
+    disconnect(self)
+    local worker = self.worker
+    while worker ~= nil and worker ~= fiber.self() and not FINAL[self.state] and worker:status() ~= 'dead' do
+        self.changed:wait(1)
+    end
+end
+
 -- Sends a request. Returns its future, or nil and an error.
 function methods.send(self, method, options, ...)
     if self.id == nil or (self.state ~= 'active' and self.state ~= 'fetch_schema') then
         local reason = self.reason or ('Connection is not established, state is "%s"'):format(self.state)
-        return nil, box.error.new({code = box.error.NO_CONNECTION, reason = reason})
+        return nil, box.error.new({code = self.code or box.error.NO_CONNECTION, reason = reason})
     end
     local kind, body = codec.bodies[method](...)
     local number = wait(python.netbox_send(self.id, kind, body, options.stream_id))
-    options.on_failure = function(problem)
-        -- Python then tells the fiber of the connection, which changes the state.
-        self.reason = problem
-        disconnect(self, problem)
-    end
+    options.channel = self.getter
     return future.new(number, method, options)
 end
 
@@ -273,10 +305,15 @@ local function new(host, port, user, password, events)
     if user == nil and password ~= nil then
         box.error(box.error.PROC_LUA, 'net.box: user is not defined')
     end
-    return setmetatable({
+    local self = setmetatable({
         host = host, port = port, user = user, password = user and (password or ''), events = events,
         state = 'initial', changed = fiber.cond(), serve = serve, hang_up = python.netbox_close,
     }, transport_mt)
+    -- Futures keep this function, so that a future that is printed does not show the channel.
+    function self.getter()
+        return self
+    end
+    return self
 end
 
 return {new = new, set_state = set_state}
