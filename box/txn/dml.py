@@ -521,7 +521,7 @@ class Dml:
     ) -> list[Change]:
         """Execute changes that are in a log already, as far as the fast path can, outside of any transaction.
 
-        `is_sync`: what their spaces have to be; None: either.
+        `is_sync` tells whether the changed spaces must be synchronous or asynchronous; None allows both.
         """
         changes = change_rows(spaces, self._planner, kinds, bodies, is_sync)
         done = kinds[: len(changes)]
@@ -530,7 +530,9 @@ class Dml:
         return changes
 
     def take_changes(self, ctx: Context, changes: list[Change], rows: list[Row]) -> None:
-        """Make changes that the first of these rows have brought statements of the open transaction."""
+        """Add changes to the open transaction as its statements. They are in the indexes already, and the first of
+        `rows` describe them.
+        """
         self._add_changes(ctx, changes, rows)
         txn = ctx.txn
         if txn is not None and len(txn.statements) - txn.gathered >= _STATEMENTS_A_SIGN:
