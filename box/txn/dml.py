@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 _WRITE: Final = int(Privilege.W | Privilege.U)
 """The privileges that let a user write to every space without a check of the space."""
-_STATEMENTS_A_SIGN: Final = 1024
+_GATHERED_AT_ONCE: Final = 1024
 """The number of statements after which a growing transaction gathers what its commit needs.
 
 A commit has to gather the rest, which is less than this number, or less than twice as many in a transaction of another
@@ -92,7 +92,7 @@ class Dml:
         self.is_read_only = False
         """True if the instance is in read-only mode; the limbo may forbid changes in addition."""
         self.on_busy: Callable[[], None] = lambda: None
-        """Called after every `_STATEMENTS_A_SIGN` statements of a transaction, which may all run in one turn of the
+        """Called after every `_GATHERED_AT_ONCE` statements of a transaction, which may all run in one turn of the
         loop.
         """
         self.on_many_held: Callable[[], None] = lambda: None
@@ -356,7 +356,7 @@ class Dml:
             txn.changes = statement.applied = txn.changes + 1
         statements = txn.statements
         statements.append(statement)
-        if not len(statements) % _STATEMENTS_A_SIGN:
+        if not len(statements) % _GATHERED_AT_ONCE:
             self._grows(txn)
 
     def _record_all(self, txn: Transaction, kind: int, changes: list[Change]) -> None:
@@ -367,7 +367,7 @@ class Dml:
             statement.applied = applied = applied + 1
             statements.append(statement)
         txn.changes = applied
-        if before // _STATEMENTS_A_SIGN != len(statements) // _STATEMENTS_A_SIGN:
+        if before // _GATHERED_AT_ONCE != len(statements) // _GATHERED_AT_ONCE:
             self._grows(txn)
 
     def _grows(self, txn: Transaction) -> None:
@@ -427,7 +427,7 @@ class Dml:
         except StopIteration as end:
             outcome: Outcome = end.value
             txn = ctx.txn
-            if txn is not None and not txn.nesting and len(txn.statements) - txn.gathered >= _STATEMENTS_A_SIGN:
+            if txn is not None and not txn.nesting and len(txn.statements) - txn.gathered >= _GATHERED_AT_ONCE:
                 self._grows(txn)
             return outcome
         waiting = WaitingWrite(self._loop, work, waited_for)
@@ -507,7 +507,7 @@ class Dml:
             return 0
         done = 0
         while done < len(rows):
-            part = rows[done : done + _STATEMENTS_A_SIGN]
+            part = rows[done : done + _GATHERED_AT_ONCE]
             changes = self.load_changes(self._schema, [row.type for row in part], [row.body for row in part])
             self._add_changes(ctx, changes, part)
             done += len(changes)
@@ -535,7 +535,7 @@ class Dml:
         """
         self._add_changes(ctx, changes, rows)
         txn = ctx.txn
-        if txn is not None and len(txn.statements) - txn.gathered >= _STATEMENTS_A_SIGN:
+        if txn is not None and len(txn.statements) - txn.gathered >= _GATHERED_AT_ONCE:
             self._grows(txn)
 
     def _add_changes(self, ctx: Context, changes: list[Change], rows: list[Row]) -> None:
