@@ -52,8 +52,7 @@ for _name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
 def pytest_xdist_auto_num_workers() -> int:
     """Return the number of test processes: two more than processors, of which at most four count.
 
-    Half of the time a test waits: for another process, for a timer, for the log. With one process more, two processors
-    rested for a sixth of the run.
+    Half of the time a test waits: for another process, for a timer, for the log.
     """
     return min(len(os.sched_getaffinity(0)), 4) + 2
 
