@@ -56,10 +56,13 @@ $(NODE): pyproject.toml
 	@$(INSTALL) --editable .
 	@touch $@
 
+# pip compiles the packages on one processor, for half a minute; `compileall -j 0` uses all. Some files of packages are not
+# meant to be compiled.
 $(DEVELOPMENT): pyproject.toml
 	@echo "lunabox: installing with what tests need into $(VENV), which takes some minutes ..." >&2
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	@$(INSTALL) --editable '.[dev,spark,suite,docs]'
+	@$(INSTALL) --no-compile --editable '.[dev,spark,suite,docs]'
+	@PYTHONDONTWRITEBYTECODE= $(VENV)/bin/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $(NODE) $@
 
 $(DOCUMENTATION): pyproject.toml

@@ -3,7 +3,6 @@
 ```
 start         a task for the rest            before it no task is current: not for `asyncio.timeout` and the like
 first_step    a task for the rest            a stand-in is current meanwhile; 1 us more
-run_at_once   the coroutine is closed        for coroutines that must not wait
 run_through   the coroutine is closed        for coroutines that may yield a turn but must not wait for anything
 ```
 
@@ -62,22 +61,13 @@ class Suspended(Exception):
     """A coroutine that must not wait has waited."""
 
 
-def run_at_once(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that must not wait, and return its result. Raises its error, or Suspended (after closing it) if
-    it waits.
-    """
-    try:
-        coroutine.send(None)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
-    coroutine.close()
-    raise Suspended
-
-
 def run_through(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine as `run_at_once` does, but let it yield its turn (`asyncio.sleep(0)`); it continues
-    immediately.
+    """Run a coroutine that must not wait, and return its result. If it yields its turn (`asyncio.sleep(0)`), it
+    continues immediately.
+
+    Raises:
+        Suspended: it has waited, and was closed.
+        Exception: the coroutine's own error.
     """
     try:
         while coroutine.send(None) is None:

@@ -25,7 +25,6 @@ from typing import Final
 
 _AT_ONCE: Final = 128
 """The number of watchers that are notified in one turn of the loop."""
-SYSTEM_PREFIX: Final = b"box."
 
 Run = Callable[["EventWatcher", "bytes | None"], None]
 """Notifies a watcher of a value. It must not raise; the watcher calls `acknowledge` when it is ready for the next

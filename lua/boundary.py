@@ -52,8 +52,17 @@ def error_of_program(error: BaseException) -> BoxError:
     """
     if isinstance(error, BoxError):
         return error
-    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return BoxError(ErrorCode.PROC_LUA, text, type="LuajitError")
+    return BoxError(ErrorCode.PROC_LUA, description_of(error), type="LuajitError")
+
+
+def description_of(error: BaseException) -> str:
+    """Return the type and the text of an exception; the type alone if there is no text, or if making it fails."""
+    name = type(error).__name__
+    try:
+        text = str(error)
+    except Exception:  # the program's own `__str__`
+        return name
+    return f"{name}: {text}" if text else name
 
 
 class NoAccess(AttributeError):

@@ -1,8 +1,9 @@
 """Distribution of tests to processes: whole files, the long ones first.
 
 A file stays in one process, because its tests may share a node. Files that share more, such as the Java of Spark or the
-parsed source of the product, stay together. Long files begin first, so that at the end processes without work wait for
-a short test only.
+parsed source of the product, stay together. The tests of Spark follow those that compile the loops of `box.spark` by
+numba. So Spark's processes find these in the cache, and do not all compile them at the same time, for 15 s each. Long
+files begin first, so that at the end processes without work wait for a short test only.
 """
 
 from __future__ import annotations
@@ -13,10 +14,18 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 TOGETHER = (
-    ("test/interop/test_examples_of_spark", "test/interop/test_notebook", "test/interop/test_spark"),
+    (
+        "test/interop/test_examples_of_",
+        "test/interop/test_notebook",
+        "test/interop/test_spark",
+        "test/unit/spark/test_compiled_log",
+        "test/unit/spark/test_decoders",
+    ),
     ("test/unit/house/",),
 )
 """Groups of prefixes of file names; all files with a prefix of the same group run in one process."""
+COMPILING = ("test_compiled_log.py", "test_decoders.py")
+"""The names of the files whose tests compile the loops of `box.spark`."""
 
 
 class TogetherScheduling(LoadFileScheduling):  # type: ignore[misc]

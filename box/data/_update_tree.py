@@ -145,7 +145,7 @@ class Array:
     def _insert(self, operation: Operation, step: int) -> None:
         """Insert a value. In the tuple itself, nils fill a gap before a field beyond the end."""
         if step > len(self.items) and operation.is_for_root:
-            self.items += [Raw(b"\xc0")] * (step - len(self.items))
+            self.items += [Raw(b"\xc0")] * (step - len(self.items))  # c0 is nil
         self.items.insert(self._existing(operation, step, len(self.items) + 1), Raw(operation.raw))
 
     def _delete(self, operation: Operation, step: int) -> None:

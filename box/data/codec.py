@@ -190,7 +190,7 @@ _BYTES_A_FIELD: Final = 1024
 _EMPTY_OF: Final[dict[int, str | bytes]] = dict.fromkeys((0xD9, 0xDA, 0xDB), "") | dict.fromkeys(
     (0xC4, 0xC5, 0xC6), b""
 )
-"""The MessagePack types of large texts and binaries -> the empty value of that type."""
+"""The empty value by the mark of a text (str 8 to 32) or a binary (bin 8 to 32) whose length is a field of its own."""
 
 
 def decode_ext_but_uuids(code: int, data: bytes) -> Any:

@@ -143,12 +143,6 @@ def is_binary(order: int | None) -> bool:
     return is_own(order) and _own[(order or 0) - _FIRST_ORDER].type == "BINARY"
 
 
-def ignores_case(order: int) -> bool:
-    """Return whether upper and lower case are equal in a collation."""
-    collation = collation_of(order)
-    return collation is not None and collation.strength in ("primary", "secondary")
-
-
 def sort_key(order: int, text: str) -> bytes:
     """Return bytes that compare as the collation orders the texts."""
     return sort_key_function(order)(text)

@@ -26,6 +26,7 @@ from box.data.types import FieldType
 _SEED: Final = 13
 _MASK: Final = 0xFFFFFFFF
 _UUID_HEADER: Final = b"\xd8\x02"
+"""An extension of 16 bytes (d8) with the type 2."""
 _INTEGERS_END: Final = 2**64
 _INTEGERS_BEGIN: Final = -(2**63)
 _TEXT_CLASS: Final = 3

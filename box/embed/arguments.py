@@ -107,7 +107,7 @@ def limit_of(limit: int | None) -> int:
 
 
 NO_LIMIT: Final = 2**32 - 1
-"""What Tarantool takes for no limit: the greatest number of 32 bits, as which a request carries it."""
+"""The limit that stands for none, as in Tarantool: a request carries the limit as a number of 32 bits."""
 
 
 def iterator_type(iterator: IteratorName | IteratorType | None, key: list[Any]) -> IteratorType:

@@ -29,12 +29,14 @@ Parameters = Sequence[Any] | Mapping[str, Any]
 
 _MARKS: Final = (":", "@")
 _PLAIN: Final[frozenset[type]] = frozenset((bool, int, float, str, bytes, type(None)))
-"""The types of values whose names no error has to tell."""
+"""The types of values that every statement takes. Values of other types are passed with the names of their parameters,
+which errors about them tell."""
+# The least and the greatest integer of SQL.
 _INT_MIN: Final = -(2**63)
 _UINT_MAX: Final = 2**64 - 1
-"""The range of integers."""
 _MANY: Final = 1000
-"""So many rows are hidden from the garbage collector, whose visits would cost turns of more than ten milliseconds."""
+"""The number of rows from which on they are hidden from the garbage collector, whose visits would take turns of more
+than ten milliseconds."""
 
 
 class SqlColumn(NamedTuple):
@@ -230,7 +232,7 @@ def values_of(params: Parameters, names: Sequence[str | None]) -> list[Any]:
     if isinstance(params, Mapping):
         given = {_marked(name, names): _of_python(value) for name, value in params.items()}
         if names and given.keys() <= set(names) and _PLAIN.issuperset(map(type, given.values())):
-            params = [None if name is None else given.get(name) for name in names]  # all statements take these
+            params = [None if name is None else given.get(name) for name in names]
         else:
             params = [{name: value} for name, value in given.items()]
     elif isinstance(params, str | bytes | bytearray) or not isinstance(params, Sequence):
@@ -246,7 +248,7 @@ def _of_python(value: Any) -> Any:
 
 
 def _are_plain(params: Sequence[Any]) -> bool:
-    """Return whether the SQL engine takes all these values as they are. It may be False for others, too."""
+    """Return True only if the SQL engine takes all these values as they are. It may be False although it does."""
     for value in params:
         kind = type(value)
         if kind is int:

@@ -195,8 +195,12 @@ class DisabledIndex(Index):
     ) -> None:
         super().__init__(definition, primary, space_name=space_name, engine=engine)
         self.find = self._find
+        self.key_of = self._key_of  # plans of transactions take it, and call `keys_of`
 
     def _find(self, sort_key: SortKey) -> Entry | None:
+        raise self.unsupported_feature("get()")
+
+    def _key_of(self, fields: list[Any]) -> SortKey:
         raise self.unsupported_feature("get()")
 
     def keys_of(self, raw: bytes, fields: list[Any]) -> Sequence[SortKey]:

@@ -1,6 +1,7 @@
-"""Traces of Tarantool's feedback daemon, which Lunabox has not: nothing is ever sent.
+"""What Tarantool's feedback daemon changes in the log and in the ids of fibers. Lunabox has no such daemon and sends
+nothing.
 
-`feedback_enabled` decides on them.
+The option `feedback_enabled` says whether Tarantool would run it.
 """
 
 from __future__ import annotations
@@ -9,9 +10,8 @@ from box.instance.option_registry import PAUSES, Values
 
 
 def has_feedback_daemon(values: Values) -> bool:
-    """Return whether Tarantool would run its feedback daemon.
-
-    The order of lines and the numbers of fibers show it.
+    """Return whether Tarantool would run its feedback daemon: then the log of a start has other ids of fibers, and
+    lines in another order.
     """
     return bool(values["feedback_enabled"])
 

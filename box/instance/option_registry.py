@@ -16,6 +16,7 @@ Values = dict[str, Value]
 
 
 _LAST: Final = 1000
+"""The `order` of an option that has none: after all others."""
 
 
 class Option(NamedTuple):
@@ -143,5 +144,5 @@ START_ORDER: Final = (
 )
 """The options that may change, in the order in which Tarantool's log names them after a start: that of a hash table."""
 PAUSES: Final = ("feedback_crashinfo", "checkpoint_wal_threshold")
-"""The options in this order before which Tarantool lets other fibers run: where it starts the feedback daemon anew, and
-where, without that, it tells the thread of the log of the threshold."""
+"""The options of `START_ORDER` before which Tarantool lets other fibers run for the first time: with a feedback daemon,
+which it starts anew there, and without one, when it tells the thread of the log the threshold."""

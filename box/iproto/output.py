@@ -33,7 +33,7 @@ FLUSH_SIZE: Final = 65536
 _PIECE: Final = 131072
 """The bytes of a piece of a large reply: more than a transport's high-water mark, so that it is written at once."""
 LARGE_SIZE: Final = 262144
-"""A reply of several rows is large if it has more bytes than this; the result of a function already with as many."""
+"""The bytes above which a reply of several rows is large. The results of a function are large from this size on."""
 _LARGE_COUNT: Final = 8192
 """The number of rows above which a reply is large."""
 _SIZE_MAX: Final = 0xFFFFFF00

@@ -5,8 +5,8 @@ a few milliseconds. Replies that had to wait are sent with all others of the sam
 sent in pieces in the connection's turns (`output.py`), and no request is served until they have left.
 
 An out-of-band message (`box.session.push`) belongs to a running request. The fiber that pushes waits until the client
-has read (`until_read`). If a transaction would not survive the wait it does not; then a bound applies, and an error
-beyond it.
+has read (`until_read`), unless the wait would roll back its transaction. Then up to `_PUSHED_MOST` bytes may wait for
+the client, and a further message raises an error.
 """
 
 from __future__ import annotations

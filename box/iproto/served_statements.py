@@ -53,6 +53,7 @@ def _shapes() -> dict[int, tuple[Callable[[bytes, int], tuple[Any, ...]], int, b
     what it reads, and the bytes of the header between the length and the number.
     """
     found: dict[int, tuple[Callable[[bytes, int], tuple[Any, ...]], int, bytes]] = {}
+    # The marks of uint 8 to uint 64.
     for mark, form in {0xCC: "B", 0xCD: "H", 0xCE: "I", 0xCF: "Q"}.items():
         usual = bytes((FIXMAP | 2, Key.REQUEST_TYPE, RequestType.EXECUTE, Key.SYNC, mark))
         reader = struct.Struct(f">BI{len(usual)}s{form}{_BIND_AT + 1}s")

@@ -119,8 +119,9 @@ class Stats:
         self.box.totals[request_type] += count
 
     def count_error(self, error: BoxError) -> None:
-        """Count an error that a client or a caller gets. As in Tarantool only client errors count; those that Lua or
-        a client has seen before have a place, and were counted then.
+        """Count an error that a client or a caller gets. As in Tarantool, only client errors count.
+
+        An error whose `file` is set was counted before, when Lua or a client got it.
         """
         if isinstance(error, ClientError) and not error.file:
             self.box.totals[ERROR] += 1

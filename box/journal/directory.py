@@ -216,8 +216,8 @@ class LogDirectory:
         self.files.append(file)
 
     def match(self, vclock: VClock) -> LogFile | None:
-        """Return the file that may hold the first row after `vclock`: the last one that begins not after it, or the
-        first one.
+        """Return the file that may hold the first row after `vclock`: the last one that does not begin after it, or
+        the first one if all do.
         """
         for file in reversed(self.files):
             if vclock.covers(file.vclock):

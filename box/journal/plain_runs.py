@@ -31,6 +31,7 @@ _SINGLE: Final = 4
 _MIDDLE: Final = 5
 _LAST: Final = 6
 """The number of pairs in the headers above: of a transaction's only row, of any other row, of its last row."""
+# Below 0x80 a number is its own mark; cc to cf are the marks of uint 8 to uint 64.
 _RESTS: Final = {
     **dict.fromkeys(range(0x80), struct.Struct(">0sBHd")),
     0xCC: struct.Struct(">BBHd"),

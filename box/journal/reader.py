@@ -177,8 +177,8 @@ class BlockReader:
 class LogReader:
     """Reads the rows of a WAL directory that are later than `vclock`, and moves `vclock` past them.
 
-    It begins with the last file that starts not after `vclock`. With `force_recovery` of the directory, missing rows
-    cause a warning instead of an error. `position` starts the reader at a block in the middle of a file; so does
+    It begins with the last file that does not start after `vclock`. With `force_recovery` of the directory, missing
+    rows cause a warning instead of an error. `position` starts the reader at a block in the middle of a file; so does
     `index`, which also learns the blocks of a file that is read from its start. `limit` is the growing vclock that the
     writer has announced: `next_runs` stops there, because later bytes may still be cut off. `counted_only` has that
     effect for a writer in another process.

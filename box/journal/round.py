@@ -18,7 +18,8 @@ class Held(Protocol):
     """The journal's interface for a round, which flushes it at its end."""
 
     interruption: Exception | None
-    """What has ended a completion early in a thread without the loop: an exception that another thread has sent."""
+    """The exception that has ended a completion early in a thread of `box.sync`, which raises it after the flush: for
+    example one that another thread has sent to it (`PyThreadState_SetAsyncExc`)."""
 
     def flush(self) -> bool:
         """Write now. Returns True if entries have completed."""

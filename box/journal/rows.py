@@ -161,7 +161,7 @@ class RowEncoder:
             row.tm = now
             lsn, tsn, body = row.lsn, row.tsn, row.body
             if 0 < tsn <= lsn < 0x100000000 and lsn >= 0x100 and not (row.is_commit or row.flags or row.group_id):
-                # A usual row from the middle of a transaction.
+                # A usual row from the middle of a transaction. Literals as in `encode`: cd is uint 16, ce uint 32.
                 if row.type != kind or row.replica_id != origin:
                     kind, origin, into = row.type, row.replica_id, None
                     # Five pairs: type, replica id, lsn, time, and key 8, the distance to the first row.

@@ -127,10 +127,6 @@ class Log(_Speaker):
         self.target = target
         self._replace(sink)
 
-    def send_to(self, sink: Sink) -> None:
-        """Write further lines to a sink that the caller supplies."""
-        self._replace(sink)
-
     @property
     def nonblock(self) -> bool | None:
         """Apply `log_nonblock`: drop lines at once if the reader of a command or syslog is slow. None means True for

@@ -107,7 +107,7 @@ class CompiledDecoder:
 
 def _raw_value(raw: bytes) -> bytes | None:
     """Return the MessagePack bytes of a value, None for nil."""
-    return None if raw == b"\xc0" else raw
+    return None if raw == b"\xc0" else raw  # c0 is nil
 
 
 def _bits(count: int) -> NDArray[np.uint8]:

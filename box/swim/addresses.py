@@ -9,6 +9,7 @@ from box.errors import BoxError, ErrorCode
 from box.net.uri import parse, socket_error
 from box.swim.members import Address
 
+# 127.0.0.1 and 255.255.255.255 as numbers.
 _LOOPBACK: Final = 0x7F000001
 _BROADCAST: Final = 0xFFFFFFFF
 

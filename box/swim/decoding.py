@@ -85,6 +85,7 @@ class Body:
     problem: PacketError | None = None
 
 
+# The bytes of a MessagePack number, or of the length of another value, by the first byte of the value.
 _UINT_WIDTHS: Final = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}
 _BIN_WIDTHS: Final = {0xC4: 1, 0xC5: 2, 0xC6: 4}
 _MAP_WIDTHS: Final = {0xDE: 2, 0xDF: 4}

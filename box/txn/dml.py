@@ -66,7 +66,7 @@ _WRITE: Final = int(Privilege.W | Privilege.U)
 """The privileges that let a user write to every space without a check of the space."""
 _READ_AND_WRITE: Final = _WRITE | int(Privilege.R)
 """The privileges that let a user read and write every space without a check of the space."""
-_STATEMENTS_A_SIGN: Final = 1024
+_GATHERED_AT_ONCE: Final = 1024
 """The number of statements after which a growing transaction gathers what its commit needs.
 
 A commit has to gather the rest, which is less than this number, or less than twice as many in a transaction of another
@@ -95,7 +95,7 @@ class Dml:
         self.is_read_only = False
         """True if the instance is in read-only mode; the limbo may forbid changes in addition."""
         self.on_busy: Callable[[], None] = lambda: None
-        """Called after every `_STATEMENTS_A_SIGN` statements of a transaction, which may all run in one turn of the
+        """Called after every `_GATHERED_AT_ONCE` statements of a transaction, which may all run in one turn of the
         loop.
         """
         self.on_many_held: Callable[[], None] = lambda: None
@@ -367,7 +367,7 @@ class Dml:
             txn.changes = statement.applied = txn.changes + 1
         statements = txn.statements
         statements.append(statement)
-        if not len(statements) % _STATEMENTS_A_SIGN:
+        if not len(statements) % _GATHERED_AT_ONCE:
             self._grows(txn)
 
     def _record_all(self, txn: Transaction, kind: int, changes: list[Change]) -> None:
@@ -378,7 +378,7 @@ class Dml:
             statement.applied = applied = applied + 1
             statements.append(statement)
         txn.changes = applied
-        if before // _STATEMENTS_A_SIGN != len(statements) // _STATEMENTS_A_SIGN:
+        if before // _GATHERED_AT_ONCE != len(statements) // _GATHERED_AT_ONCE:
             self._grows(txn)
 
     def _grows(self, txn: Transaction) -> None:
@@ -438,7 +438,7 @@ class Dml:
         except StopIteration as end:
             outcome: Outcome = end.value
             txn = ctx.txn
-            if txn is not None and not txn.nesting and len(txn.statements) - txn.gathered >= _STATEMENTS_A_SIGN:
+            if txn is not None and not txn.nesting and len(txn.statements) - txn.gathered >= _GATHERED_AT_ONCE:
                 self._grows(txn)
             return outcome
         waiting = WaitingWrite(self._loop, work, waited_for)
@@ -518,7 +518,7 @@ class Dml:
             return 0
         done = 0
         while done < len(rows):
-            part = rows[done : done + _STATEMENTS_A_SIGN]
+            part = rows[done : done + _GATHERED_AT_ONCE]
             changes = self.load_changes(self._schema, [row.type for row in part], [row.body for row in part])
             self._add_changes(ctx, changes, part)
             done += len(changes)
@@ -532,7 +532,7 @@ class Dml:
     ) -> list[Change]:
         """Execute changes that are in a log already, as far as the fast path can, outside of any transaction.
 
-        `is_sync`: what their spaces have to be; None: either.
+        `is_sync` tells whether the changed spaces must be synchronous or asynchronous; None allows both.
         """
         changes = change_rows(spaces, self._planner, kinds, bodies, is_sync)
         done = kinds[: len(changes)]
@@ -541,10 +541,12 @@ class Dml:
         return changes
 
     def take_changes(self, ctx: Context, changes: list[Change], rows: list[Row]) -> None:
-        """Make changes that the first of these rows have brought statements of the open transaction."""
+        """Add changes to the open transaction as its statements. They are in the indexes already, and the first of
+        `rows` describe them.
+        """
         self._add_changes(ctx, changes, rows)
         txn = ctx.txn
-        if txn is not None and len(txn.statements) - txn.gathered >= _STATEMENTS_A_SIGN:
+        if txn is not None and len(txn.statements) - txn.gathered >= _GATHERED_AT_ONCE:
             self._grows(txn)
 
     def _add_changes(self, ctx: Context, changes: list[Change], rows: list[Row]) -> None:

@@ -1,7 +1,8 @@
 """Tells index builds (`box.schema.ddl.build`) and other followers of an index what a transaction with versions changes.
 
-The meaning of index entries changes when a transaction is prepared, and again if it is rolled back after that; the
-entries themselves change at other times. Followers may read the changes later.
+What an index shows to others changes when a transaction is prepared, and again if it is rolled back after that.
+Followers are told at these moments, because the entries of the index change at others: they get their versions when the
+transaction writes, and lose them later. A follower may read the changes of a large transaction later.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 ```
 READ_COMMITTED  prepared changes (on their way to the log, or in the limbo) are visible
 READ_CONFIRMED  prepared changes are invisible: a transaction that meets one reads the former state, as in a read view
-BEST_EFFORT     the behaviour of 2.8.1: prepared changes are visible, because later writes commit after them; the
-default
+BEST_EFFORT     the behaviour of 2.8.1, and the default: prepared changes are visible, because later writes commit after
+                them
 LINEARIZABLE    not supported
 ```
 

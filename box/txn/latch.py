@@ -71,13 +71,6 @@ class RWLatch:
         self._readers += 1
         self._grant()
 
-    def when_readable(self, granted: Callable[[], None]) -> None:
-        """Call `granted` with the latch held as a reader: at once if possible, otherwise when its turn comes."""
-        if self.try_read():
-            granted()
-        else:
-            self._queue.append((False, granted))
-
     def when_writable(self, granted: Callable[[], None]) -> None:
         """Call `granted` with the latch held as the writer: at once if the latch is free, otherwise when its turn
         comes.

@@ -19,6 +19,7 @@ from box.wire.row import Row
 def encode_error_body(error: BoxError) -> bytes:
     """Encode the body of an error reply, with the message and the error stack."""
     message: bytes = msgpack.packb(error.message, unicode_errors="surrogateescape")
+    # 0x82: a map of two pairs; 0x31 and 0x52: the keys ERROR_24 and ERROR.
     return b"\x82\x31" + message + b"\x52" + encode_error_stack(error)
 
 

@@ -66,6 +66,7 @@ def reply_bodies(syncs: Sequence[int], schema_version: int, head: bytes, rests: 
     begin, middle = _BEGIN, _VERSION + schema_version.to_bytes(4, "big") + head
     rest_size = HEADER_REST + len(head)
     parts: list[bytes] = []
+    # ce is the mark of a uint 32, the length of the packet: a literal, as in `reply_tuple`.
     for sync, rest in zip(syncs, rests, strict=False):
         parts += (begin(0xCE, rest_size + len(rest), _OK_AND_SYNC, sync), middle, rest)
     return b"".join(parts)

@@ -23,7 +23,7 @@ class CommandError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A parsed command: `verb` is one of VERBS, `names` are its operands in the order of the text."""
+    """A parsed command: `verb` is a name of `_GRAMMAR`, `names` are its operands in the order of the text."""
 
     verb: str
     names: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ def _split(text: str) -> list[str]:
 
 
 # A pattern is a list of literal words, NAME (one operand), NAMES (operands between commas),
-# REST (one operand, optional) and OPTIONS (`with name=value, ...`, optional).
+# MAYBE (one operand, optional) and OPTIONS (`with name=value, ...`, optional).
 NAME, NAMES, MAYBE, OPTIONS = "<name>", "<names>", "<maybe>", "<options>"
 
 _SERVER_VERBS = ("create", "start", "stop", "restart", "cleanup", "delete", "deploy")
@@ -79,8 +79,6 @@ _GRAMMAR: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("pop_filter", ("pop", "filter")),
     ("clear_filter", ("clear", "filter")),
 )
-
-VERBS = frozenset(verb for verb, _ in _GRAMMAR)
 
 _Taken = tuple[tuple[str, ...], int]
 

@@ -11,7 +11,7 @@ from box.instance.option_registry import OPTIONS, Option
 
 _FILE = "builtin/box/load_cfg.lua"
 CALLER = f"{_FILE}:19: "
-"""The place in Tarantool from which `box.cfg` calls what reads the environment."""
+"""The place in Tarantool's code at which `box.cfg` reads the environment; its error texts begin with this place."""
 _NUMBER = re.compile(
     r"\s*[-+]?(?:0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[-+]?\d+)?|(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|inf|infinity|nan)\s*",
     re.ASCII | re.IGNORECASE,

@@ -22,7 +22,6 @@ class HttpClientBinding(Binding):
         super().__init__(runtime, node)
         self._clients: dict[int, CurlLoop] = {}
         self._last = 0
-        self._active = 0
         node.on_close.append(self.close_all)
 
     def close_all(self) -> None:
@@ -30,11 +29,6 @@ class HttpClientBinding(Binding):
         clients, self._clients = self._clients, {}
         for client in clients.values():
             client.close()
-
-    @exported("http_active")
-    def active(self) -> int:
-        """Return the number of running requests."""
-        return self._active
 
     @exported("http_open")
     def open(self, max_connections: float, max_total_connections: float) -> int:
@@ -79,14 +73,11 @@ class HttpClientBinding(Binding):
         given = codec.unpack(packed)
         options = given["options"] or {}
         request = WebRequest(given["method"], given["url"], body, options)
-        self._active += 1
         try:
             async with asyncio.timeout(options.get("timeout")):
                 code = await requests.run(request)
         except TimeoutError:
             code = TIMED_OUT
-        finally:
-            self._active -= 1
         try:
             head, answer = request.answer(code)
         finally:

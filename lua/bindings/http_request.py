@@ -196,7 +196,9 @@ def _decoded(raw: bytes) -> str:
 
 
 def _is_kept_alive(options: Mapping[str, Any]) -> bool:
-    """Tell whether the connection stays open after the request: this takes both times, in whole seconds."""
+    """Return whether the connection stays open after the request: if both `keepalive_idle` and `keepalive_interval`
+    are a second or more.
+    """
     return int(options.get("keepalive_idle", 0)) > 0 and int(options.get("keepalive_interval", 0)) > 0
 
 

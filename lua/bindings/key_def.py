@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from box.instance.node import Instance
 
 _EQUAL: Final = 256
-"""Is added to results of comparisons, because negative numbers mean waits."""
+"""Added to the result of a comparison, because Lua takes a negative number for a wait. Differences of bytes are above
+-256."""
 _UNORDERED: Final = frozenset({FieldType.ANY, FieldType.ARRAY, FieldType.MAP})
 
 
@@ -88,7 +89,12 @@ def _definition(packed: bytes, own: tuple[Collation, ...]) -> KeyDef:
 
 
 def _can_follow(own: Sequence[PartDef], part: PartDef) -> bool:
-    """Return whether a part tells keys apart that are equal by the first of its own parts that reads the same value."""
+    """Return whether a merge adds `part` to the parts `own`: not if one of these reads the same value and tells keys
+    apart at least as well.
+
+    Only the first part of `own` that reads the value counts, as in Tarantool. A part with a collation may take values
+    for equal that a part without it, or with another one, tells apart.
+    """
     same = next((one for one in own if (one.fieldno, one.steps) == (part.fieldno, part.steps)), None)
     return same is None or not (is_binary(same.collation_id) or same.same_place(part))
 
@@ -134,8 +140,10 @@ def ordered_definition(packed: bytes, own: tuple[Collation, ...]) -> KeyDef:
 
 
 def _difference(part: PartDef, left: Any, right: Any) -> int | None:
-    """Return the difference of the first bytes that differ, which is how Tarantool compares unsigned numbers as they
-    are packed, and bytes and texts without a collation. None if no such bytes differ or values are others.
+    """Return the difference of the first bytes in which two values differ, as Tarantool's comparison does.
+
+    Tarantool compares unsigned numbers by the first byte of their MessagePack, and compares binaries, and texts without
+    a collation, byte by byte. Returns None for values of any other kind, and if these bytes are equal.
     """
     if part.type == FieldType.UNSIGNED and isinstance(left, int) and isinstance(right, int):
         return (codec.pack(left)[0] - codec.pack(right)[0]) or None

@@ -129,9 +129,9 @@ class SessionBinding(Binding):
 
     @exported("session_su_leave")
     def su_leave(self, number: int) -> None:
-        """Restore the effective user: that of the session if it was, even if the session has another user meanwhile.
+        """Restore the effective user that a fiber had before `enter`. Fibers may leave in any order.
 
-        Fibers may leave in any order.
+        If that was the session's user, the fiber gets the user that the session has now.
         """
         saved = self._saved[number - 1]
         assert saved is not None  # each number is used once

@@ -6,13 +6,13 @@ import asyncio
 import errno
 import os
 import socket
+import traceback
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from box.errors import BoxError
 from box.log import Level
 from box.net import uri as uris
-from lua.boundary import error_from_exception
 from lua.text_console.console_connection import ConsoleConnection
 
 if TYPE_CHECKING:
@@ -88,9 +88,11 @@ class ConsoleServer:
     async def _run(self, connection: ConsoleConnection) -> None:
         try:
             await self._serve(connection)
-        except Exception as error:
-            # Only the session fails: an on_connect trigger has refused it, or a hook has raised an error.
-            self._node.log.error(f"console: {error_from_exception(error).message}")
+        # Only the session fails.
+        except BoxError as error:  # mostly of an on_connect trigger, which has refused the client
+            self._node.log.error(f"console: {error.message}")
+        except Exception as bug:
+            self._node.log.error("console: " + "".join(traceback.format_exception(bug)).rstrip())
         finally:
             connection.close()
             self._connections.discard(connection)

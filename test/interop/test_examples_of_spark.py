@@ -1,4 +1,4 @@
-"""The examples of the page about exports print what it shows; those of README.md start a Java of their own."""
+"""The examples of the page about exports print what it shows, with the Java of the other tests of Spark."""
 
 from __future__ import annotations
 

@@ -170,7 +170,8 @@ class _Sending:
         await connection.drain()
 
     def _packet(self, sync: int, raw: bytes) -> bytes:
-        # The bytes of the header, after those of the size: 82, 00, type, 01, CE and four bytes of the sync.
+        # A packet: its size as a uint32 (ce), then the header, a map of two pairs (82): the type (key 0), and the sync
+        # (key 1) as another uint32. The header has nine bytes.
         size = 9 + len(self._head) + len(raw)
         return _HEADER(0xCE, size, 0x82, 0x00, self._type, 0x01, 0xCE, sync) + self._head + raw
 

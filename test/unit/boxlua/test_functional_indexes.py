@@ -154,6 +154,21 @@ def test_after_a_restart(run: Run, tmp_path: Path, snapshot: bool) -> None:
     run(read, tmp_path, wal_mode="write")
 
 
+def test_without_its_function_and_with_versions(run: Run, tmp_path: Path) -> None:
+    """With MVCC, too, a space with an unusable index takes changes, and starts with them."""
+
+    async def write(box: Box) -> None:
+        await box(PREPARE + WORDS + " s:insert{1, 'a fig'} box.space._func_index:delete{s.id, i.id}")
+        await box("s:replace{2, 'x'} box.begin() s:insert{3, 'y'} s:replace{1, 'z'} s:delete(2) box.commit()")
+
+    async def read(box: Box) -> None:
+        assert await box("return box.space.s:count(), box.space.s:get(1)[2]") == [2, "z"]
+        await box("box.space.s:insert{4, 'fig'}")
+
+    run(write, tmp_path, wal_mode="write", memtx_use_mvcc_engine=True)
+    run(read, tmp_path, wal_mode="write", memtx_use_mvcc_engine=True)
+
+
 def test_with_versions_of_tuples(run: Run) -> None:
     """With MVCC a transaction sees its own keys, and others see them after its commit."""
 

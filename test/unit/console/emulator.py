@@ -1,4 +1,7 @@
-"""A terminal for tests: runs a program on a pseudo-terminal (pexpect) and keeps the screen that it draws (pyte)."""
+"""A terminal for tests: runs a program on a pseudo-terminal (pexpect) and keeps the screen that it draws (pyte).
+
+Most consoles are forks of a process that has imported other packages (`warm_terminals`).
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,19 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pexpect
 import pyte
+
+from test.unit.console.warm_terminals import ROOT, WarmTerminal
 
 LUNABOX = (sys.executable, "-m", "console")
 PROMPT = "lunabox> "
 PATIENCE = 15.0
 _NOT_INHERITED = ("NO_COLOR", "PAGER", "LESS", "LINES", "COLUMNS")
+_OF_INTERPRETER = ("LANG", "LC_", "PYTHON")
+"""Beginnings of the names of variables that the interpreter reads at its start, so that no fork can have others."""
 UP, DOWN, RIGHT, TAB, ENTER = "\x1b[A", "\x1b[B", "\x1b[C", "\t", "\r"
 
 
@@ -55,19 +63,25 @@ class Emulator:
             "XDG_CONFIG_HOME": str(directory / ".config"),
             "TERM": "xterm-256color",
             "LANG": "C.UTF-8",
-            "PYTHONPATH": str(Path(__file__).parents[3]),
+            "PYTHONPATH": str(ROOT),
             **(environment or {}),
         }
-        self.process = pexpect.spawn(
-            command[0],
-            list(command[1:]),
-            cwd=str(directory),
-            env=variables,
-            dimensions=(lines, columns),
-            timeout=PATIENCE,
-        )
+        own = len(LUNABOX)
+        if tuple(command[:own]) == LUNABOX and not any(name.startswith(_OF_INTERPRETER) for name in environment or ()):
+            self.process: Any = WarmTerminal(
+                command[own:], cwd=directory, env=variables, dimensions=(lines, columns), timeout=PATIENCE
+            )
+        else:
+            self.process = pexpect.spawn(
+                command[0],
+                list(command[1:]),
+                cwd=str(directory),
+                env=variables,
+                dimensions=(lines, columns),
+                timeout=PATIENCE,
+            )
+            self.process.ptyproc.delayafterclose = 0
         self.process.delaybeforesend = None
-        self.process.ptyproc.delayafterclose = 0
 
     def _reply(self, data: str) -> None:
         if self.process.isalive():

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from box.embed import LuaInstance
+from box.log import Log
 from console.suite.wire import ConsoleClient
+from lua.bindings.console import ConsoleBinding
 
 from .conftest import listening
 
@@ -250,3 +252,27 @@ def test_stop_ends_sessions(short_path: Path, abrupt: bool) -> None:
         return len(asyncio.all_tasks()) - 1
 
     assert asyncio.run(run()) == 0
+
+
+def test_a_bug_in_a_session_is_logged_with_its_place(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the session ends."""
+    lines: list[str] = []
+    monkeypatch.setattr(Log, "error", lambda log, text: lines.append(text))
+
+    async def fail(binding: ConsoleBinding, connection: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(ConsoleBinding, "_serve", fail)
+
+    async def run() -> None:
+        async with listening(short_path) as (_, path):
+            for _ in range(2):
+                reader, writer = await asyncio.open_unix_connection(str(path))
+                assert await reader.read() == b""
+                writer.close()
+                await writer.wait_closed()
+
+    asyncio.run(run())
+    assert len(lines) == 2
+    assert lines[0].startswith("console: Traceback")
+    assert lines[0].endswith("ZeroDivisionError: a bug")

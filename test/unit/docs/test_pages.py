@@ -32,13 +32,6 @@ def test_examples_do_what_the_page_says(page: str, tmp_path: Path) -> None:
     assert walk(DOCS / page, tmp_path) >= 1
 
 
-@pytest.mark.spark
-def test_examples_of_the_readme_do_what_it_says(tmp_path: Path) -> None:
-    """The README's examples print what it shows; test_notebook.py and test_prompt_terminal.py run the other two."""
-    pytest.importorskip("pyspark")
-    assert walk(ROOT / "README.md", tmp_path) == 6
-
-
 @pytest.mark.parametrize("page", ["README.md", "docs/install.md"])
 def test_commands_of_an_installation_are_there(page: str) -> None:
     text = (ROOT / page).read_text()

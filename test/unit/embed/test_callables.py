@@ -327,3 +327,25 @@ def test_each_change_is_told_once_however_transactions_overlap(mvcc: bool) -> No
             assert sorted(keys) == [number * 10 + place for number in range(5) for place in range(3)]
 
     asyncio.run(run())
+
+
+def test_an_exception_whose_text_cannot_be_made() -> None:
+    """A function and a trigger fail with the type of such an exception."""
+
+    class Unspoken(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    def fail(*_: Any) -> None:
+        raise Unspoken
+
+    async def run() -> None:
+        async with Node() as node:
+            node.function("fail")(fail)
+            space = await with_space(node)
+            space.on_replace(fail)
+            for failing in (node.call("fail"), space.insert([1])):
+                with pytest.raises(BoxError, match=r"^Unspoken$"):
+                    await failing
+
+    asyncio.run(run())

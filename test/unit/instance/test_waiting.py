@@ -87,12 +87,12 @@ def test_what_does_not_wait_needs_no_task() -> None:
         loop = asyncio.get_running_loop()
         assert eager.start(loop, double(1)) is None
         assert eager.first_step(loop, double(2)) == (None, 4)
-        assert eager.run_at_once(double(3)) == 6
+        assert eager.run_through(double(3)) == 6
         for start in (eager.start, eager.first_step):
             with pytest.raises(ValueError, match="on purpose"):
                 start(loop, fail())
         with pytest.raises(ValueError, match="on purpose"):
-            eager.run_at_once(fail())
+            eager.run_through(fail())
 
     run(body)
 
@@ -158,7 +158,7 @@ def test_what_must_not_wait_is_given_up() -> None:
                 ends.append(True)
 
         with pytest.raises(eager.Suspended):
-            eager.run_at_once(wait())
+            eager.run_through(wait())
         assert ends == [True]
 
     run(body)

@@ -34,7 +34,7 @@ steps = st.lists(
 def gathered_every(statements: int) -> Iterator[None]:
     """Make transactions large from so many statements on."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dml, "_STATEMENTS_A_SIGN", statements)
+        patch.setattr(dml, "_GATHERED_AT_ONCE", statements)
         yield
 
 

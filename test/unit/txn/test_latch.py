@@ -25,21 +25,32 @@ def test_free_latch_needs_no_wait() -> None:
 
 def test_first_come_first_served() -> None:
     """A waiting writer holds back later readers, which then get the latch together."""
-    latch, notes = RWLatch(), []
-    assert latch.try_read()
-    latch.when_writable(lambda: notes.append("w1"))
-    latch.when_readable(lambda: notes.append("r1"))
-    latch.when_readable(lambda: notes.append("r2"))
-    latch.when_writable(lambda: notes.append("w2"))
-    assert not latch.try_read()
-    latch.release_read()
-    assert notes == ["w1"]
-    latch.release_write()
-    assert notes == ["w1", "r1", "r2"]
-    latch.release_read()
-    latch.release_read()
-    assert notes == ["w1", "r1", "r2", "w2"]
-    assert repr(latch) == "<latch writer, 0 waiting>"
+
+    async def body() -> None:
+        latch, notes = RWLatch(), []
+
+        async def read(name: str) -> None:
+            await latch.wait_read()
+            notes.append(name)
+
+        assert latch.try_read()
+        latch.when_writable(lambda: notes.append("w1"))
+        readers = [asyncio.ensure_future(read(name)) for name in ("r1", "r2")]
+        await asyncio.sleep(0)
+        latch.when_writable(lambda: notes.append("w2"))
+        assert not latch.try_read()
+        latch.release_read()
+        assert notes == ["w1"]
+        latch.release_write()
+        await asyncio.gather(*readers)
+        assert notes == ["w1", "r1", "r2"]
+        latch.release_read()
+        assert notes == ["w1", "r1", "r2"]
+        latch.release_read()
+        assert notes == ["w1", "r1", "r2", "w2"]
+        assert repr(latch) == "<latch writer, 0 waiting>"
+
+    asyncio.run(body())
 
 
 def test_tasks_and_cancellation() -> None:

@@ -427,7 +427,7 @@ def test_large_transactions_are_serial_too(has_unique: bool, program: list[Step]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(slots, "MANY", many)
         patch.setattr(slots, "SLICE", 1)
-        patch.setattr(dml, "_STATEMENTS_A_SIGN", many)
+        patch.setattr(dml, "_GATHERED_AT_ONCE", many)
         asyncio.run(_play(has_unique, program))
 
 

@@ -71,7 +71,7 @@ async def _outcome(
     for write in before:
         _write(world, space, None, write)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dml, "_STATEMENTS_A_SIGN", 3 if is_large else 10**9)
+        patch.setattr(dml, "_GATHERED_AT_ONCE", 3 if is_large else 10**9)
         patch.setattr(slots, "MANY", 1 if is_large else 10**9)
         patch.setattr(slots, "SLICE", 1)
         writer, reader = world.context(), world.context()
@@ -314,7 +314,7 @@ def test_the_end_of_a_large_transaction_does_not_look_at_all_of_it(
     beside: str, ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The end of a large transaction does not visit all its changes, also with readers and writers of the same keys."""
-    monkeypatch.setattr(dml, "_STATEMENTS_A_SIGN", 16)
+    monkeypatch.setattr(dml, "_GATHERED_AT_ONCE", 16)
     monkeypatch.setattr(lifecycle, "UNDONE_STATEMENTS", 32)
     monkeypatch.setattr(lifecycle, "_MANY_STATEMENTS", 32)
     monkeypatch.setattr(slots, "MANY", 16)
@@ -325,7 +325,7 @@ def test_the_end_of_a_large_transaction_does_not_look_at_all_of_it(
 
 def test_what_was_gathered_stays_when_later_statements_are_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Savepoints do not make a large transaction gather its changes again from the beginning."""
-    monkeypatch.setattr(dml, "_STATEMENTS_A_SIGN", 4)
+    monkeypatch.setattr(dml, "_GATHERED_AT_ONCE", 4)
 
     async def body() -> None:
         world = World(mvcc=True)
