@@ -25,7 +25,7 @@ from box.embed.commit_listener import place_of
 from box.embed.named_rows import NamedRow, encode_values
 from box.errors import BoxError
 from box.schema.space import NOTHING
-from lua.boundary import encode_error, error_of_program
+from lua.boundary import description_of, encode_error, error_of_program
 
 if TYPE_CHECKING:
     from box.embed.embedding import Embedding
@@ -143,7 +143,7 @@ def transaction_hook(embedding: Embedding, function: PythonFunction, kind: str) 
             failed(error)
 
     def failed(error: Exception) -> None:
-        core.log.error(f"{kind} trigger in Python failed: {type(error).__name__}: {error}")
+        core.log.error(f"{kind} trigger in Python failed: {description_of(error)}")
 
     def hook(statements: list[Statement]) -> Awaitable[None] | None:
         ctx = contexts.new()

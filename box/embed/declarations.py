@@ -15,6 +15,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from box.embed.callables import FunctionTable, session_hook
+from lua.boundary import description_of
 
 if TYPE_CHECKING:
     from box.embed.callables import PythonFunction
@@ -95,4 +96,4 @@ class Declarations:
         except TimeoutError:
             log.error("on_shutdown triggers in Python did not finish in time")
         except Exception as error:
-            log.error(f"on_shutdown trigger in Python failed: {type(error).__name__}: {error}")
+            log.error(f"on_shutdown trigger in Python failed: {description_of(error)}")

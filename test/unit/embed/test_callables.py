@@ -349,3 +349,30 @@ def test_an_exception_whose_text_cannot_be_made() -> None:
                     await failing
 
     asyncio.run(run())
+
+
+def test_triggers_that_only_log_survive_such_an_exception(tmp_path: Path) -> None:
+    """The commit counts, and the node stops."""
+
+    class Unspoken(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    def fail(*_: Any) -> None:
+        raise Unspoken
+
+    async def run() -> None:
+        problems: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
+        async with Node(tmp_path, log="log") as node:
+            node.on_shutdown(fail)
+            space = await with_space(node)
+            async with node.transaction() as tx:
+                tx.on_commit(fail)
+                await space.insert([1])
+        assert not problems
+        text = (tmp_path / "log").read_text()
+        assert "on_commit trigger in Python failed: Unspoken" in text
+        assert "on_shutdown trigger in Python failed: Unspoken" in text
+
+    asyncio.run(run())
