@@ -22,7 +22,7 @@ from box.data.codec import pack, unpack
 from box.data.marks import FIXMAP
 from box.data.show import tuple_str, value_str
 from box.errors import BoxError
-from box.wire.body import invalid, is_array, is_map, is_uint, missing, walk
+from box.wire.body import invalid, is_array, is_map, is_uint, missing, walk_short
 from box.wire.constants import Key, RequestType
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ _MANDATORY: Final[dict[int, frozenset[Key]]] = {
 _NUMBERS: Final = frozenset((Key.SPACE_ID, Key.INDEX_ID, Key.INDEX_BASE, Key.LIMIT, Key.OFFSET, Key.ITERATOR))
 _ARRAYS: Final = frozenset((Key.KEY, Key.TUPLE, Key.OPS))
 _NONE: Final[Mapping[int, Callable[[int], bool]]] = {}
-_U32: Final = 0xFFFFFFFF
+U32: Final = 0xFFFFFFFF
 """A mask: Tarantool keeps only the lower 32 bits of each number of a body."""
 # The keys with one byte each, which is also their encoded form because they are below 0x80.
 _SPACE_ID: Final = bytes((Key.SPACE_ID,))
@@ -190,7 +190,7 @@ def _decode_usual(request_type: int, body: bytes, row: Row | None) -> tuple[int,
             elif 0xCC <= value <= 0xCF:
                 # The low two bits of the four unsigned types are the logarithm of their size.
                 start, pos = pos + 2, pos + 2 + (1 << (value & 3))
-                value = int.from_bytes(body[start:pos], "big") & _U32
+                value = int.from_bytes(body[start:pos], "big") & U32
             else:
                 return None
             if key == 0x10:  # Key.SPACE_ID
@@ -243,7 +243,8 @@ def _decode_any(request_type: int, body: bytes, row: Row | None) -> tuple[int, R
 
 
 def checked_values(body: bytes, extra: Mapping[int, Callable[[int], bool]] = _NONE) -> dict[int, Any]:
-    """Return the values of a data request's body by key: numbers decoded, others raw. Unknown keys are ignored.
+    """Return the values of a data request's body by key: numbers decoded, others raw. Unknown keys are ignored, also
+    known numbers that do not take one byte.
 
     `extra` are further known keys, with the tests of the first bytes of their values.
 
@@ -251,11 +252,11 @@ def checked_values(body: bytes, extra: Mapping[int, Callable[[int], bool]] = _NO
         ClientError: INVALID_MSGPACK (`packet body`).
     """
     values: dict[int, Any] = {}
-    for key, raw in walk(body) if body else ():
+    for key, raw in walk_short(body) if body else ():
         if key in _NUMBERS:
             if not is_uint(raw[0]):
                 raise invalid()
-            values[key] = unpack(raw) & _U32
+            values[key] = unpack(raw) & U32
         elif key in _ARRAYS:
             if not is_array(raw[0]):
                 raise invalid()
