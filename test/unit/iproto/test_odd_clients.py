@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 from collections.abc import Iterator
@@ -11,11 +12,14 @@ import msgpack
 import pytest
 
 from box.sync import Node
+from box.wire.auth import encode_auth
+from box.wire.greeting import decode_greeting
 
-SELECT, INSERT, UPDATE, CALL_16, EVAL, CALL, EXECUTE, NOP, PREPARE, PING = 1, 2, 4, 6, 8, 10, 11, 12, 13, 64
+SELECT, INSERT, UPDATE, CALL_16, CALL, EXECUTE, NOP, PREPARE = 1, 2, 4, 6, 10, 11, 12, 13
 LUA = """
 box.schema.create_space('s', {id = 600}):create_index('pk')
 box.schema.user.grant('guest', 'super')
+box.schema.user.create('lim', {password = 'secret'})
 function tuple_of(...) return box.tuple.new{...} end
 function echo(...) return ... end
 """
@@ -26,7 +30,7 @@ class OddClient:
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.socket = socket.create_connection(address, timeout=10)
-        self.socket.recv(128, socket.MSG_WAITALL)
+        self.greeting = self.socket.recv(128, socket.MSG_WAITALL)
 
     def ask(self, header: bytes, body: bytes = b"") -> tuple[dict[int, Any], dict[int, Any]]:
         """Send one request, and return the maps of the reply."""
@@ -36,6 +40,10 @@ class OddClient:
         unpacker.feed(self.socket.recv(size, socket.MSG_WAITALL))
         head = unpacker.unpack()
         return head, unpacker.unpack() if unpacker.tell() < size else {}
+
+    def log_in(self, user: str, password: str) -> None:
+        body = encode_auth(user, password, decode_greeting(self.greeting).salt)
+        assert self.ask(b"\x81\x00\x07", body)[0][0] == 0
 
     def text(self, kind: int, body: bytes) -> str:
         """Send a request that fails, and return the text of its error."""
@@ -49,13 +57,18 @@ class OddClient:
 
 
 @pytest.fixture(scope="module")
-def odd() -> Iterator[OddClient]:
+def address() -> Iterator[tuple[str, int]]:
     with Node(listen="127.0.0.1:0") as node:
         node.eval(LUA)
         host, _, port = str(node.info["listen"]).rpartition(":")
-        client = OddClient((host, int(port)))
-        yield client
-        client.socket.close()
+        yield host, int(port)
+
+
+@pytest.fixture
+def odd(address: tuple[str, int]) -> Iterator[OddClient]:
+    client = OddClient(address)
+    yield client
+    client.socket.close()
 
 
 @pytest.mark.parametrize("space_key", [b"\xcc\x10", b"\xcd\x00\x10", b"\xd0\x10", b"\xa1a", b"\xe0", b"\xc0", b"\x90"])
@@ -147,3 +160,17 @@ def test_a_tuple_with_an_array_is_one_result_of_an_old_call(odd: OddClient) -> N
 def test_schema_versions_are_shown_as_signed(odd: OddClient) -> None:
     text = odd.ask(b"\x83\x00\x40\x01\x07\x05\xce\x80\x00\x00\x00")[1][0x31]
     assert text.startswith("Wrong schema version, current: -2147483648, in request: ")
+
+
+def test_names_of_operations_end_at_a_zero_byte_in_errors(odd: OddClient) -> None:
+    odd.data(INSERT, b"\x82\x10\xcd\x02\x58\x21\x91\x01")
+    update = b"\x83\x10\xcd\x02\x58\x20\x91\x01\x21\x91\x93\xa3a\x00b\x01\x01"
+    assert odd.text(UPDATE, update) == 'Unknown UPDATE operation #1: "a"'
+
+
+def test_names_of_objects_end_at_a_zero_byte_in_refusals(address: tuple[str, int]) -> None:
+    client = OddClient(address)
+    with contextlib.closing(client.socket):
+        client.log_in("lim", "secret")
+        text = client.text(CALL, b"\x81\x22\xa3a\x00b")
+        assert text == "Execute access to function 'a' is denied for user 'lim'"
