@@ -65,8 +65,11 @@ def is_float64(mark: int) -> bool:
     return mark == 0xCB
 
 
-def _places(body: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the pairs of a body: the offset of the key and the raw value.
+def walk(body: bytes, short: bool = False) -> Iterator[tuple[int | None, bytes]]:
+    """Yield the pairs of a body: key and raw value. A key that is not an unsigned integer is None.
+
+    All keys of the protocol take one byte. With `short`, any other key is None, also a known number in a longer form:
+    data requests and SQL recognize keys by their first byte.
 
     Raises:
         ClientError: INVALID_MSGPACK (`packet body`), also for bytes after the map.
@@ -75,43 +78,23 @@ def _places(body: bytes) -> Iterator[tuple[int, bytes]]:
     unpacker.feed(body)
     try:
         for _ in range(unpacker.read_map_header()):
-            key_at = unpacker.tell()
-            unpacker = skip_one(unpacker, body)
+            at = unpacker.tell()
+            mark = body[at]
+            key: int | None = mark
+            if mark <= _KEY_BYTE_MAX:
+                unpacker.skip()
+            else:
+                unpacker = skip_one(unpacker, body)
+                # The low two bits of the marks of longer unsigned integers are the logarithm of their size.
+                is_known = not short and is_uint(mark)
+                key = int.from_bytes(body[at + 1 : at + 1 + (1 << (mark & 3))], "big") if is_known else None
             start = unpacker.tell()
             unpacker = skip_one(unpacker, body)
-            yield key_at, body[start : unpacker.tell()]
+            yield key, body[start : unpacker.tell()]
     except (ValueError, IndexError, msgpack.exceptions.UnpackException):
         raise invalid() from None
     if unpacker.tell() != len(body):
         raise invalid()
-
-
-def walk_short(body: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the pairs of a body whose keys are recognized by their first byte, as those of data requests and SQL.
-
-    All keys of the protocol take one byte. Any other key, also a known number in a longer form, is unknown there: it is
-    not yielded. Raises the errors of `walk`.
-    """
-    for at, raw in _places(body):
-        if body[at] <= _KEY_BYTE_MAX:
-            yield body[at], raw
-
-
-def walk(body: bytes) -> Iterator[tuple[int | None, bytes]]:
-    """Yield the pairs of a body: key and raw value. A key that is not an unsigned integer is None.
-
-    Raises:
-        ClientError: INVALID_MSGPACK (`packet body`), also for bytes after the map.
-    """
-    for at, raw in _places(body):
-        mark = body[at]
-        if mark <= _KEY_BYTE_MAX:
-            yield mark, raw
-        elif is_uint(mark):
-            # The low two bits of the marks of longer unsigned integers are the logarithm of their size.
-            yield int.from_bytes(body[at + 1 : at + 1 + (1 << (mark & 3))], "big"), raw
-        else:
-            yield None, raw
 
 
 def pairs(body: bytes) -> Iterator[tuple[int, bytes]]:

@@ -22,7 +22,7 @@ from box.data.codec import pack, unpack
 from box.data.marks import FIXMAP
 from box.data.show import tuple_str, value_str
 from box.errors import BoxError
-from box.wire.body import invalid, is_array, is_map, is_uint, missing, walk_short
+from box.wire.body import invalid, is_array, is_map, is_uint, missing, walk
 from box.wire.constants import Key, RequestType
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def checked_values(body: bytes, extra: Mapping[int, Callable[[int], bool]] = _NO
         ClientError: INVALID_MSGPACK (`packet body`).
     """
     values: dict[int, Any] = {}
-    for key, raw in walk_short(body) if body else ():
+    for key, raw in walk(body, short=True) if body else ():
         if key in _NUMBERS:
             if not is_uint(raw[0]):
                 raise invalid()

@@ -28,7 +28,7 @@ from box.data.codec import unpack
 from box.data.deep import skip_one
 from box.data.marks import FIXARRAY, FIXMAP, TRUE, UINT8, UINT16, UINT32
 from box.errors import BoxError, ErrorCode, client_error
-from box.wire.body import invalid, is_array, is_bool, is_str, is_uint, missing, pairs, walk_short
+from box.wire.body import invalid, is_array, is_bool, is_str, is_uint, missing, pairs, walk
 from box.wire.change import U32, checked_values
 from box.wire.constants import KEY_NAMES, Key, RequestType
 
@@ -194,7 +194,7 @@ def decode_sql(body: bytes) -> SqlRequest:
         return usual
     if not body:
         raise invalid("missing request body")
-    values = dict(walk_short(body))
+    values = dict(walk(body, short=True))
     if Key.SQL_TEXT in values and Key.STMT_ID in values:
         both = "SQL text and statement id are incompatible options in one request: choose one"
         raise invalid(both)
