@@ -263,7 +263,7 @@ def checked_values(body: bytes, extra: Mapping[int, Callable[[int], bool]] = _NO
             values[key] = raw
         elif key == Key.TUPLE_META and not is_map(raw[0]):
             raise invalid()
-        elif key in extra:
+        elif key is not None and key in extra:
             if not extra[key](raw[0]):
                 raise invalid()
             values[key] = raw
