@@ -15,7 +15,7 @@ from box.sync import Node
 from box.wire.auth import encode_auth
 from box.wire.greeting import decode_greeting
 
-SELECT, INSERT, UPDATE, CALL_16, CALL, EXECUTE, NOP, PREPARE = 1, 2, 4, 6, 10, 11, 12, 13
+SELECT, INSERT, REPLACE, UPDATE, CALL_16, CALL, EXECUTE, NOP, PREPARE = 1, 2, 3, 4, 6, 10, 11, 12, 13
 LUA = """
 box.schema.create_space('s', {id = 600}):create_index('pk')
 box.schema.user.grant('guest', 'super')
@@ -174,3 +174,15 @@ def test_names_of_objects_end_at_a_zero_byte_in_refusals(address: tuple[str, int
         client.log_in("lim", "secret")
         text = client.text(CALL, b"\x81\x22\xa3a\x00b")
         assert text == "Execute access to function 'a' is denied for user 'lim'"
+
+
+@pytest.mark.parametrize("end", [b"\x91\x01\x80", b"\x92\x01", b"\x91\xa5a"])
+def test_a_body_is_checked_before_rights(odd: OddClient, address: tuple[str, int], end: bytes) -> None:
+    """Also if the beginning of the body is known from earlier requests."""
+    beginning = b"\x82\x10\xcd\x02\x58\x21"
+    odd.data(REPLACE, beginning + b"\x91\x05")
+    client = OddClient(address)
+    with contextlib.closing(client.socket):
+        client.log_in("lim", "secret")
+        assert client.text(REPLACE, beginning + b"\x91\x05") == "Write access to space 's' is denied for user 'lim'"
+        assert client.text(REPLACE, beginning + end) == "Invalid MsgPack - packet body"
