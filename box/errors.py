@@ -467,6 +467,7 @@ def illegal_params(message: str) -> BoxError:
 
 def access_denied(access_type: str, object_type: str, object_name: str, user: str) -> BoxError:
     """Return the error for a missing privilege: `Read access to space 'x' is denied for user 'guest'`."""
+    object_name = object_name.partition("\0")[0]  # see `_ended`
     text = ErrorCode.ACCESS_DENIED.template % (access_type, object_type, object_name, user)
     fields = {"access_type": access_type, "object_type": object_type, "object_name": object_name}
     return BoxError(ErrorCode.ACCESS_DENIED, text, type="AccessDeniedError", fields=fields)

@@ -276,7 +276,7 @@ def _read_operation(op: Any, number: int, form: TupleFormat, index_base: int) ->
         raise illegal_params("update operation name must be a string")
     expected = _ARGUMENTS.get(opcode)
     if expected is None:
-        raise client_error(ErrorCode.UNKNOWN_UPDATE_OP, number, f'"{opcode}"')
+        raise client_error(ErrorCode.UNKNOWN_UPDATE_OP, number, f'"{opcode.partition(chr(0))[0]}"')
     if len(op) != expected:
         reason = f"wrong number of arguments, expected {expected}, got {len(op)}"
         raise client_error(ErrorCode.UNKNOWN_UPDATE_OP, number, reason)

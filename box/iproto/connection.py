@@ -32,7 +32,7 @@ from box.wire.constants import RequestType
 from box.wire.greeting import encode_greeting
 from box.wire.packet import packet_bounds
 from box.wire.reply import reply_ok, reply_tuple
-from box.wire.row import Row
+from box.wire.row import Row, is_msgpack
 
 if TYPE_CHECKING:
     from box.iproto.server import IprotoServer
@@ -512,6 +512,8 @@ class ServerConnection(CallingHalf):
                 return False
             if error.code == ErrorCode.READONLY and server.dml.refuses_writes:
                 return False  # nothing is counted yet; the general path checks the body first, as Tarantool does
+            if error.code == ErrorCode.ACCESS_DENIED and not is_msgpack(data[tail:stop]):
+                return False  # so that the error is that of the body
             server.node.sessions.tell_denied(ctx, error)
             self.reply_error(sync, error)
             return True

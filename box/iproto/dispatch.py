@@ -195,6 +195,8 @@ class Dispatcher:
             if handler is None or handler in self._without_body:
                 _check_body(row)
             if handler is None:
+                if row.type == RequestType.NOP and row.body:
+                    raise _invalid("packet body")  # Tarantool's decoder reads no body for this type
                 raise client_error(ErrorCode.UNKNOWN_REQUEST_TYPE, row.type)
             handler(connection, row)
         except BoxError as error:
@@ -238,7 +240,9 @@ class Dispatcher:
     def _check_schema(self, row: Row) -> None:
         expected = row.schema_version & 0xFFFFFFFF  # Tarantool reads it into 32 bits
         if expected and expected != self._schema.version:
-            raise client_error(ErrorCode.WRONG_SCHEMA_VERSION, expected, self._schema.version)
+            # The text shows the number as signed.
+            shown = expected - 2**32 if expected >= 2**31 else expected
+            raise client_error(ErrorCode.WRONG_SCHEMA_VERSION, shown, self._schema.version)
 
     def _count(self, request_type: int) -> None:
         self._server.stats.collect(request_type)
@@ -336,7 +340,10 @@ class Dispatcher:
             self._refuse_function(ctx, request.text, is_eval)
         connection.look_soon()
         ended = partial(self.function_ended, connection, row.type, ctx)
-        (functions.eval if is_eval else functions.call)(ctx, request.text, request.args, ended)
+        if is_eval:
+            functions.eval(ctx, request.text, request.args, ended)
+        else:
+            functions.call(ctx, request.text, request.args, ended, row.type == RequestType.CALL_16)
         if not ctx.has_ended:
             self.function_waits(connection, ctx)
 
@@ -401,6 +408,7 @@ class Dispatcher:
     def _sql(self, connection: Requester, row: Row) -> None:
         request = decode_sql(row.body)
         self._check_schema(row)
+        sql_requests.check_params(request.params)
         if not self._node.state.is_configured and self._schema.has_user_spaces:
             raise client_error(ErrorCode.LOADING)  # some data may not be loaded yet
         if row.type == RequestType.EXECUTE:

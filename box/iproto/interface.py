@@ -164,7 +164,10 @@ class FunctionsLike(Protocol):
     @property
     def wave(self) -> CallWaveLike | None: ...
 
-    def call(self, ctx: Context, name: str, args: bytes, ended: Callable[[bytes | BoxError], None]) -> None: ...
+    def call(
+        self, ctx: Context, name: str, args: bytes, ended: Callable[[bytes | BoxError], None], is_16: bool = False
+    ) -> None:
+        """Run a CALL. A CALL_16 has a single tuple as its result in an array of its own."""
 
     def eval(self, ctx: Context, expression: str, args: bytes, ended: Callable[[bytes | BoxError], None]) -> None: ...
 

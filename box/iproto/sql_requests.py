@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import pack, pack_array_header
 from box.data.marks import FIXMAP
+from box.errors import ErrorCode, client_error
+from box.sql.params import check_values
 from box.sql.result import Result, Rows
 from box.wire.constants import Key
 
@@ -39,6 +41,31 @@ _IS_AUTOINCREMENT: Final = 4
 _SPAN: Final = 5
 _ROW_COUNT: Final = 0
 _AUTOINCREMENT_IDS: Final = 1
+
+_ALWAYS_RIGHT: Final = frozenset((int, str, float, bool, bytes, type(None)))
+"""The types of parameters that need no further check."""
+
+
+def check_params(params: Any) -> None:
+    """Check the parameters of EXECUTE and PREPARE: an array of values, or of maps with one name and its value.
+
+    Tarantool does so before it looks at the statement.
+
+    Raises:
+        ClientError: INVALID_MSGPACK, SQL_BIND_PARAMETER_MAX, SQL_BIND_TYPE.
+    """
+    if type(params) is not list:
+        raise client_error(ErrorCode.INVALID_MSGPACK, "SQL parameter list")
+    if _ALWAYS_RIGHT.issuperset(map(type, params)):
+        return
+    wrong = next((at for at, param in enumerate(params) if type(param) is dict and not _is_named(param)), None)
+    check_values(params[:wrong])
+    if wrong is not None:
+        raise client_error(ErrorCode.INVALID_MSGPACK, "SQL bind parameter")
+
+
+def _is_named(param: dict[Any, Any]) -> bool:
+    return len(param) == 1 and isinstance(next(iter(param)), str)
 
 
 async def execute(sql: Sql, ctx: Context, request: SqlRequest) -> bytes:

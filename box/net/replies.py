@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from box.errors import BoxError
-from box.wire.constants import TYPE_ERROR, RequestType
+from box.wire.constants import RequestType
 from box.wire.error import decode_error_body
 from box.wire.row import Row
 
@@ -47,7 +47,7 @@ class PendingReplies:
         self._pushes.pop(row.sync, None)
         if request.done():
             return True
-        if row.type & TYPE_ERROR:
+        if row.type > RequestType.CHUNK:  # any other status is an error, also without TYPE_ERROR
             request.set_exception(decode_error_body(row.type, row.body))
         else:
             request.set_result(row)

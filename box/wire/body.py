@@ -11,13 +11,16 @@ texts as observed on Tarantool.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import msgpack
 
 from box.data.deep import skip_one
 from box.errors import BoxError, ErrorCode, client_error
 from box.wire.constants import KEY_NAMES, Key
+
+_KEY_BYTE_MAX: Final = 0x7F
+"""The greatest integer that MessagePack encodes as one byte, the number itself."""
 
 
 def invalid(what: str = "packet body") -> BoxError:
@@ -57,14 +60,16 @@ def is_bool(mark: int) -> bool:
     return mark in (0xC2, 0xC3)
 
 
-def _may_be_integer(mark: int) -> bool:
-    # Small integers are their own marks, and so are those from -32 to -1; between them stand uint 8 to int 64.
-    return mark < 0x80 or 0xCC <= mark <= 0xD3 or mark >= 0xE0
+def is_float64(mark: int) -> bool:
+    """True for the first byte of a double; Tarantool refuses a float in its place."""
+    return mark == 0xCB
 
 
-def walk(body: bytes) -> Iterator[tuple[Any, bytes]]:
-    """Yield the pairs of a body: decoded key and raw value. A key that is not an integer, which no request uses, is
-    None.
+def walk(body: bytes, short: bool = False) -> Iterator[tuple[int | None, bytes]]:
+    """Yield the pairs of a body: key and raw value. A key that is not an unsigned integer is None.
+
+    All keys of the protocol take one byte. With `short`, any other key is None, also a known number in a longer form:
+    data requests and SQL recognize keys by their first byte.
 
     Raises:
         ClientError: INVALID_MSGPACK (`packet body`), also for bytes after the map.
@@ -73,10 +78,16 @@ def walk(body: bytes) -> Iterator[tuple[Any, bytes]]:
     unpacker.feed(body)
     try:
         for _ in range(unpacker.read_map_header()):
-            if _may_be_integer(body[unpacker.tell()]):
-                key = unpacker.unpack()
+            at = unpacker.tell()
+            mark = body[at]
+            key: int | None = mark
+            if mark <= _KEY_BYTE_MAX:
+                unpacker.skip()
             else:
-                key = unpacker.skip()
+                unpacker = skip_one(unpacker, body)
+                # The low two bits of the marks of longer unsigned integers are the logarithm of their size.
+                is_known = not short and is_uint(mark)
+                key = int.from_bytes(body[at + 1 : at + 1 + (1 << (mark & 3))], "big") if is_known else None
             start = unpacker.tell()
             unpacker = skip_one(unpacker, body)
             yield key, body[start : unpacker.tell()]
@@ -95,6 +106,6 @@ def pairs(body: bytes) -> Iterator[tuple[int, bytes]]:
     if not body:
         raise invalid("missing request body")
     for key, raw in walk(body):
-        if type(key) is not int or key < 0:
+        if key is None:
             raise invalid()
         yield key, raw

@@ -48,7 +48,7 @@ _MANDATORY: Final[dict[int, frozenset[Key]]] = {
 _NUMBERS: Final = frozenset((Key.SPACE_ID, Key.INDEX_ID, Key.INDEX_BASE, Key.LIMIT, Key.OFFSET, Key.ITERATOR))
 _ARRAYS: Final = frozenset((Key.KEY, Key.TUPLE, Key.OPS))
 _NONE: Final[Mapping[int, Callable[[int], bool]]] = {}
-_U32: Final = 0xFFFFFFFF
+U32: Final = 0xFFFFFFFF
 """A mask: Tarantool keeps only the lower 32 bits of each number of a body."""
 # The keys with one byte each, which is also their encoded form because they are below 0x80.
 _SPACE_ID: Final = bytes((Key.SPACE_ID,))
@@ -193,7 +193,7 @@ def _decode_usual(request_type: int, body: bytes, row: Row | None) -> tuple[int,
             elif 0xCC <= value <= 0xCF:
                 # The low two bits of the four unsigned types are the logarithm of their size.
                 start, pos = pos + 2, pos + 2 + (1 << (value & 3))
-                value = int.from_bytes(body[start:pos], "big") & _U32
+                value = int.from_bytes(body[start:pos], "big") & U32
             else:
                 return None
             if key == 0x10:  # Key.SPACE_ID
@@ -279,7 +279,8 @@ def _decode_any(request_type: int, body: bytes, row: Row | None) -> tuple[int, R
 
 
 def checked_values(body: bytes, extra: Mapping[int, Callable[[int], bool]] = _NONE) -> dict[int, Any]:
-    """Return the values of a data request's body by key: numbers decoded, others raw. Unknown keys are ignored.
+    """Return the values of a data request's body by key: numbers decoded, others raw. Unknown keys are ignored, also
+    known numbers that do not take one byte.
 
     `extra` are further known keys, with the tests of the first bytes of their values.
 
@@ -287,18 +288,18 @@ def checked_values(body: bytes, extra: Mapping[int, Callable[[int], bool]] = _NO
         ClientError: INVALID_MSGPACK (`packet body`).
     """
     values: dict[int, Any] = {}
-    for key, raw in walk(body) if body else ():
+    for key, raw in walk(body, short=True) if body else ():
         if key in _NUMBERS:
             if not is_uint(raw[0]):
                 raise invalid()
-            values[key] = unpack(raw) & _U32
+            values[key] = unpack(raw) & U32
         elif key in _ARRAYS:
             if not is_array(raw[0]):
                 raise invalid()
             values[key] = raw
         elif key == Key.TUPLE_META and not is_map(raw[0]):
             raise invalid()
-        elif key in extra:
+        elif key is not None and key in extra:
             if not extra[key](raw[0]):
                 raise invalid()
             values[key] = raw

@@ -50,9 +50,11 @@ def _fields(body: bytes, part: str) -> dict[int, bytes]:
     """
     if not is_map(body[0]):
         raise invalid(part)
-    fields = dict(walk(body))
-    if any(type(key) is not int or key < 0 for key in fields):
-        raise invalid(part)
+    fields: dict[int, bytes] = {}
+    for key, raw in walk(body):
+        if key is None:
+            raise invalid(part)
+        fields[key] = raw
     return fields
 
 

@@ -28,8 +28,8 @@ from box.data.codec import unpack
 from box.data.deep import skip_one
 from box.data.marks import FIXARRAY, FIXMAP, TRUE, UINT8, UINT16, UINT32
 from box.errors import BoxError, ErrorCode, client_error
-from box.wire.body import invalid, is_array, is_bool, is_str, missing, pairs
-from box.wire.change import checked_values
+from box.wire.body import invalid, is_array, is_bool, is_str, is_uint, missing, pairs, walk
+from box.wire.change import U32, checked_values
 from box.wire.constants import KEY_NAMES, Key, RequestType
 
 _EMPTY_ARRAY: Final = bytes((FIXARRAY,))
@@ -173,11 +173,14 @@ _BIND: Final = bytes((Key.SQL_BIND,))
 
 @dataclass(slots=True)
 class SqlRequest:
-    """An EXECUTE or PREPARE request: the text of a statement or the id of a prepared one, and its parameter values."""
+    """An EXECUTE or PREPARE request: the text of a statement or the id of a prepared one, and its parameter values.
+
+    `params` may be any value: `box.iproto.sql_requests.check_params` tells whether they are right.
+    """
 
     text: str | None
     statement_id: int | None
-    params: list[Any]
+    params: Any
 
 
 def decode_sql(body: bytes) -> SqlRequest:
@@ -189,20 +192,19 @@ def decode_sql(body: bytes) -> SqlRequest:
     usual = _usual_sql(body)
     if usual is not None:
         return usual
-    values = dict(pairs(body))
+    if not body:
+        raise invalid("missing request body")
+    values = dict(walk(body, short=True))
     if Key.SQL_TEXT in values and Key.STMT_ID in values:
         both = "SQL text and statement id are incompatible options in one request: choose one"
         raise invalid(both)
     if Key.SQL_TEXT not in values and Key.STMT_ID not in values:
         raise client_error(ErrorCode.MISSING_REQUEST_FIELD, f"{KEY_NAMES[Key.SQL_TEXT]} or {KEY_NAMES[Key.STMT_ID]}")
     params = unpack(values[Key.SQL_BIND]) if Key.SQL_BIND in values else []
-    if not isinstance(params, list):
-        raise invalid()
     if Key.STMT_ID in values:
-        statement_id = unpack(values[Key.STMT_ID])
-        if type(statement_id) is not int:
+        if not is_uint(values[Key.STMT_ID][0]):
             raise invalid()
-        return SqlRequest(None, statement_id, params)
+        return SqlRequest(None, unpack(values[Key.STMT_ID]) & U32, params)
     return SqlRequest(_text(values[Key.SQL_TEXT]), None, params)
 
 

@@ -13,14 +13,16 @@ transaction's first lsn, and the last row the COMMIT flag. Source: `xrow.c` of t
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgpack
 
-from box.data.deep import skip_one
+from box.data.deep import skip, skip_one
 from box.data.marks import FIXMAP, FLOAT64, UINT8, UINT16, UINT32, UINT64
 from box.errors import BoxError, ErrorCode, client_error
+from box.wire.body import is_array, is_bool, is_float64, is_map, is_str, is_uint
 from box.wire.constants import KEY_MAX, Flag, Key, RequestType
 
 _U8: Final = [bytes((n,)) for n in range(FIXMAP)]
@@ -219,21 +221,36 @@ def _decode_long_header(
     raw: bytes, pos: int, fields: dict[int, Any] | None = None, count: int | None = None
 ) -> tuple[Row, int]:
     """Decode a header of any form: any map header, keys of any width, and keys that a header does not use."""
-    unpacker = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=0)
-    unpacker.feed(raw[pos:])
+    data = raw[pos:] if pos else raw
+    unpacker: Any = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=0)
+    unpacker.feed(data)
     fields = {} if fields is None else fields
     try:
         if count is None:
             count = unpacker.read_map_header()
-        for _ in range(count):
-            key, value = unpacker.unpack(), unpacker.unpack()
-            if not _is_header_field(key, value):
-                raise _invalid("packet header")
-            fields[key] = value
-    except (ValueError, TypeError, msgpack.exceptions.UnpackException, OverflowError):
-        # TypeError is raised for a value that is a map with a container as a key.
+        if not _read_fields(unpacker, data, count, fields):
+            raise _invalid("packet header")
+    except _NOT_MSGPACK:
         raise _invalid("packet header") from None
     return row_of_fields(fields), pos + unpacker.tell()
+
+
+_NOT_MSGPACK: Final = (ValueError, TypeError, IndexError, OverflowError, msgpack.exceptions.UnpackException)
+"""What the decoder raises for bytes that are not MessagePack, and (TypeError) for a map with a container as a key."""
+
+
+def _read_fields(unpacker: Any, data: bytes, count: int, fields: dict[int, Any]) -> bool:
+    """Add `count` pairs of a header to `fields`, up to the first with a wrong key or a wrong type of its value.
+
+    Returns False if there is a wrong one. The unpacker reads `data`. Raises what `_NOT_MSGPACK` lists.
+    """
+    for _ in range(count):
+        is_key = is_uint(data[unpacker.tell()])
+        key = unpacker.unpack()
+        if not is_key or key >= KEY_MAX or not _mark_test(key)(data[unpacker.tell()]):
+            return False
+        fields[key] = unpacker.unpack()
+    return True
 
 
 def sync_of_broken_header(packet: bytes) -> int:
@@ -241,18 +258,14 @@ def sync_of_broken_header(packet: bytes) -> int:
 
     Returns 0 if there is none or the header is not MessagePack; then the client cannot be told which request failed.
     """
-    unpacker = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=0)
-    unpacker.feed(packet)
+    unpacker: Any = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=0)
+    fields: dict[int, Any] = {}
     try:
-        pairs = [(unpacker.unpack(), unpacker.unpack()) for _ in range(unpacker.read_map_header())]
-    except (ValueError, TypeError, msgpack.exceptions.UnpackException, OverflowError):
+        unpacker.feed(packet[: skip(packet, 0)])  # all of the header is checked first
+        _read_fields(unpacker, packet, unpacker.read_map_header(), fields)
+    except (BoxError, *_NOT_MSGPACK):
         return 0
-    sync = 0
-    for key, value in pairs:
-        if not _is_header_field(key, value):
-            break
-        if key == Key.SYNC:
-            sync = value
+    sync: int = fields.get(Key.SYNC, 0)
     return sync
 
 
@@ -265,23 +278,17 @@ _STRING_KEYS: Final = frozenset(
 )
 
 
-def value_type(key: int) -> type:
-    """Return the Python type that the value of a protocol key must have, also for unused keys."""
+def _mark_test(key: int) -> Callable[[int], bool]:
+    """Return the test of the first byte of the value that a protocol key must have, also for unused keys."""
     if key == Key.TIMESTAMP:
-        return float
+        return is_float64
     if key == Key.REPLICA_ANON:
-        return bool
+        return is_bool
     if key in _MAP_KEYS:
-        return dict
+        return is_map
     if key in _ARRAY_KEYS:
-        return list
-    return bytes if key in _STRING_KEYS else int
-
-
-def _is_header_field(key: Any, value: Any) -> bool:
-    if type(key) is not int or not 0 <= key < KEY_MAX or type(value) is not value_type(key):
-        return False
-    return not isinstance(value, int) or value >= 0
+        return is_array
+    return is_str if key in _STRING_KEYS else is_uint
 
 
 def row_of_fields(fields: dict[int, Any]) -> Row:

@@ -57,8 +57,10 @@ class FunctionBinding(Binding):
 
         return apart
 
-    def call(self, ctx: Context, name: str, args: bytes, ended: FunctionEnd) -> None:
-        """Run a CALL; arguments and results are MessagePack arrays.
+    def call(self, ctx: Context, name: str, args: bytes, ended: FunctionEnd, is_16: bool = False) -> None:
+        """Run a CALL, or a CALL_16 if `is_16`; arguments and results are MessagePack arrays.
+
+        A CALL_16 has a single tuple as its result in an array of its own, so that it differs from a table of tables.
 
         `ctx` serves this call alone, or a stream. A refusal is raised; every later outcome is passed to `ended`.
 
@@ -70,7 +72,8 @@ class FunctionBinding(Binding):
         function = self._checked(ctx, name)
         if function is not None and function.definition.setuid:
             ctx.credentials = self.node.schema.user(function.owner).credentials
-        self._run("box.run_call", ctx, ended, _body_handle(function), _raw(name), args)
+        entry = "box.run_call_16" if is_16 else "box.run_call"
+        self._run(entry, ctx, ended, _body_handle(function), _raw(name), args)
 
     def eval(self, ctx: Context, expression: str, args: bytes, ended: FunctionEnd) -> None:
         """Run an EVAL; arguments and results are MessagePack arrays, errors are those of `call`."""

@@ -50,8 +50,12 @@ class SessionBinding(Binding):
 
     @exported("session_sync")
     def sync(self) -> int:
-        """Return the sync of the running request, 0 outside of the binary protocol."""
-        return _sync_of(self.ctx)
+        """Return the sync of the running request, 0 outside of the binary protocol.
+
+        Lua gets the lower 32 bits of it as a signed number, as in Tarantool 2.8.1.
+        """
+        low = _sync_of(self.ctx) & 0xFFFFFFFF
+        return low - 2**32 if low >= 2**31 else low
 
     @exported("session_uid")
     def uid(self) -> int:

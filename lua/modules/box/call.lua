@@ -92,6 +92,22 @@ local function run_call(handle, name, packed)
     return encode_args(outermost(call_stored, handle, name, decode_args(packed)))
 end
 
+-- A single result that is a tuple stays one, whatever its first field is. In a table it differs from a table of tables.
+local function apart_from_tables(...)
+    if select('#', ...) == 1 and msgpack.is_tuple((...)) then
+        return {(...)}
+    end
+    return ...
+end
+
+-- Called by Python: runs a request of type CALL_16, whose results become a list of tuples.
+local function run_call_16(handle, name, packed)
+    if takes_raw[handle] then
+        return encode_args(apart_from_tables(outermost(registry.get(handle), object_of(packed))))
+    end
+    return encode_args(apart_from_tables(outermost(call_stored, handle, name, decode_args(packed))))
+end
+
 local function without_null(...)
     local values, count = {...}, select('#', ...)
     for i = 1, count do
@@ -163,6 +179,7 @@ python.entry('box.check_value', registry.ref(check_value))
 python.entry('box.make_keys', registry.ref(make_keys))
 python.entry('box.make_many_keys', registry.ref(make_many_keys))
 python.entry('box.run_call', registry.ref(run_call))
+python.entry('box.run_call_16', registry.ref(run_call_16))
 python.entry('box.run_in_sql', registry.ref(run_in_sql))
 python.entry('box.run_eval', registry.ref(run_eval))
 -- Called by Python: runs a request of a stream with an open transaction, which learns of every switch to another fiber.
@@ -174,6 +191,7 @@ local function in_transaction(run)
 end
 
 python.entry('box.run_call_in_transaction', registry.ref(in_transaction(run_call)))
+python.entry('box.run_call_16_in_transaction', registry.ref(in_transaction(run_call_16)))
 python.entry('box.run_eval_in_transaction', registry.ref(in_transaction(run_eval)))
 python.entry('box.load_function', registry.ref(load_body))
 

@@ -16,6 +16,7 @@ local function compile(source, chunk_name)
 end
 
 local function undefined(name)
+    name = name:match('^[^%z]*') -- C ends the text there
     local errors = require('internal.error')
     error(errors.count(errors.new_here({
         type = 'ClientError', code = NO_SUCH_PROC, message = "Procedure '" .. name .. "' is not defined",

@@ -212,7 +212,7 @@ class FakeFunctions:
         self.wave = None
         self.contexts: list[Any] = []
 
-    def call(self, ctx: Any, name: str, args: bytes, ended: Callable[[Any], None]) -> None:
+    def call(self, ctx: Any, name: str, args: bytes, ended: Callable[[Any], None], is_16: bool = False) -> None:
         check_universe(ctx.credentials, Privilege.X, "function", name)
         self.contexts.append(ctx)
         if name == "wait":
@@ -231,7 +231,7 @@ class FakeFunctions:
             raise client_error(ErrorCode.NO_SUCH_PROC, name)
         ended(args)
 
-    def eval(self, ctx: Any, expression: str, args: bytes, ended: Callable[[Any], None]) -> None:
+    def eval(self, ctx: Any, expression: str, args: bytes, ended: Callable[[Any], None], is_16: bool = False) -> None:
         ended(pack([expression, unpack(args)]))
 
 

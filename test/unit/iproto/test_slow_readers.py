@@ -30,7 +30,7 @@ class Function:
         self.wave = None
         node.functions = self  # type: ignore[assignment]
 
-    def call(self, ctx: Any, name: str, args: bytes, ended: Callable[[Any], None]) -> None:
+    def call(self, ctx: Any, name: str, args: bytes, ended: Callable[[Any], None], is_16: bool = False) -> None:
         self._run(ctx, ended)
 
 
@@ -40,7 +40,7 @@ def test_a_push_waits_for_the_reader() -> None:
     """
     pushed = 0
 
-    def run_function(ctx: Any, ended: Callable[[Any], None]) -> None:
+    def run_function(ctx: Any, ended: Callable[[Any], None], is_16: bool = False) -> None:
         async def push_all() -> None:
             nonlocal pushed
             for _ in range(10_000):
@@ -76,7 +76,7 @@ def test_a_pusher_learns_that_its_client_has_gone() -> None:
     """A function that waits for room to push gets an error when its client leaves."""
     outcome: list[str] = []
 
-    def run_function(ctx: Any, ended: Callable[[Any], None]) -> None:
+    def run_function(ctx: Any, ended: Callable[[Any], None], is_16: bool = False) -> None:
         async def push_all() -> None:
             try:
                 while True:
@@ -106,7 +106,7 @@ def test_a_push_that_cannot_wait_gets_an_error() -> None:
     """A push inside a transaction, which must not wait, is refused when 16 MB are unread, and the function goes on."""
     refused: list[BoxError] = []
 
-    def run_function(ctx: Any, ended: Callable[[Any], None]) -> None:
+    def run_function(ctx: Any, ended: Callable[[Any], None], is_16: bool = False) -> None:
         for _ in range(1000):
             try:
                 ctx.session.push(pack("x" * 100_000), ctx.sync)
@@ -137,7 +137,7 @@ def test_a_push_that_cannot_wait_gets_an_error() -> None:
 def test_large_results_arrive_whole(size: int) -> None:
     """A large result between two small ones arrives complete, with a long array header."""
 
-    def run_function(ctx: Any, ended: Callable[[Any], None]) -> None:
+    def run_function(ctx: Any, ended: Callable[[Any], None], is_16: bool = False) -> None:
         ended(pack(["x" * size, *range(20)]) if ctx.sync == 6 else pack([ctx.sync]))
 
     async def scenario() -> None:
@@ -160,7 +160,7 @@ def test_calls_of_a_client_that_does_not_read_wait_after_the_first() -> None:
     """
     runs = 0
 
-    def run_function(ctx: Any, ended: Callable[[Any], None]) -> None:
+    def run_function(ctx: Any, ended: Callable[[Any], None], is_16: bool = False) -> None:
         nonlocal runs
         runs += 1
         ended(pack(["x" * 1_000_000]))

@@ -109,6 +109,29 @@ def test_timeouts() -> None:
     run(scenario())
 
 
+@pytest.mark.parametrize(("kind", "code"), [(0x8000 | 20, 20), (0x4000, 0x4000), (0x81, 0x81)])
+def test_any_status_above_that_of_pushes_is_an_error(kind: int, code: int) -> None:
+    """The upper bit only keeps the codes of errors apart from other statuses."""
+
+    async def scenario() -> None:
+        async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(encode_greeting(INSTANCE_UUID, b"s" * 32))
+            await reader.readexactly(5)
+            writer.write(encode_packet(Row(kind, sync=1, body=pack({0x30: [1]}))))
+            await reader.read()
+            writer.close()
+
+        server, address = await answering(handler)
+        connection = await connect(address)
+        with pytest.raises(BoxError) as refused:
+            await asyncio.wait_for(connection.request(Row(RequestType.PING)), 10)
+        assert (refused.value.code, str(refused.value)) == (code, "")
+        connection.close()
+        server.close()
+
+    run(scenario())
+
+
 def test_end_of_connection() -> None:
     """At the end of a connection all waiting callers, and later ones, get an error, whichever side closed it."""
 
