@@ -22,6 +22,7 @@ from box.sql.compound_queries import (
     combined,
     is_collated,
     keys_of,
+    number_of,
     order_terms,
     ordered_place,
     place_of,
@@ -399,8 +400,9 @@ class _Core:
         """Return the columns of GROUP BY."""
         for term in core.group_by or ():
             expr: object = term
-            if isinstance(term, sql_nodes.Literal) and type(term.value) is int and 1 <= term.value <= len(results):
-                expr = results[term.value - 1].expr
+            number = number_of(term)
+            if number is not None and 1 <= number <= len(results):
+                expr = results[number - 1].expr
             elif isinstance(term, sql_nodes.Name) and term.table is None:
                 expr = next((result.expr for result in results if result.alias == term.name), term)
             if isinstance(expr, _StarColumn):
@@ -417,7 +419,7 @@ class _Core:
         if self._is_aggregate or len(order) != len(self.results) or not any(map(is_collated, self.columns)):
             return False
         for place, (term, result) in enumerate(zip(order, self.results, strict=True)):
-            is_place = isinstance(term.expr, sql_nodes.Literal) and term.expr.value == place + 1
+            is_place = number_of(term.expr) == place + 1
             is_alias = isinstance(term.expr, sql_nodes.Name) and term.expr == sql_nodes.Name(result.alias or "")
             if term.is_desc or not (is_place or is_alias or term.expr == result.expr):
                 return False
