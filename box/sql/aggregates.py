@@ -338,3 +338,11 @@ def is_aggregate(expr: object) -> bool:
     if isinstance(expr, sql_nodes.FunctionCall) and expr.name in AGGREGATES:
         return True
     return any(map(is_aggregate, sql_nodes.children(expr)))
+
+
+def is_ordered_by_groups(select: sql_nodes.Select) -> bool:
+    """Return whether a query returns groups of rows or a single row, so that the order of a scan is invisible."""
+    core = select.cores[0]
+    if len(select.cores) > 1 or core.values is not None:
+        return False
+    return core.group_by is not None or not core.sources or any(map(is_aggregate, core.columns))

@@ -166,8 +166,18 @@ def _resolve_names(expr: object, scope: QueryScope | None) -> None:
         _resolve_names(child, scope)
 
 
-def _constant_place(expr: sql_nodes.Expr) -> int | None:
-    return expr.value if isinstance(expr, sql_nodes.Literal) and type(expr.value) is int else None
+_PLACE_MAX: Final = 2**31 - 1
+"""The greatest number that Tarantool takes for that of a column; a greater one is a value like any other."""
+
+
+def number_of(expr: object) -> int | None:
+    """Return the number of a column that a term of ORDER BY or GROUP BY is, with signs, or None for another term."""
+    if isinstance(expr, sql_nodes.Unary) and expr.op in ("-", "+"):
+        inner = number_of(expr.operand)
+        return -inner if inner is not None and expr.op == "-" else inner
+    if isinstance(expr, sql_nodes.Literal) and type(expr.value) is int and expr.value <= _PLACE_MAX:
+        return expr.value
+    return None
 
 
 def place_of(expr: sql_nodes.Expr, count: int, number: int, clause: str) -> int | None:
@@ -176,14 +186,10 @@ def place_of(expr: sql_nodes.Expr, count: int, number: int, clause: str) -> int 
     Raises:
         ClientError: SQL_PARSER_GENERIC, there is no such column.
     """
-    if isinstance(expr, sql_nodes.Unary) and expr.op == "-":
-        inner = _constant_place(expr.operand)
-        expr = expr if inner is None else sql_nodes.Literal(-inner)
-    if not isinstance(expr, sql_nodes.Literal) or type(expr.value) is not int:
-        return None
-    if not 1 <= expr.value <= count:
+    found = number_of(expr)
+    if found is not None and not 1 <= found <= count:
         raise generic(f"Error at {clause} BY in place {number}: term out of range - should be between 1 and {count}")
-    return expr.value - 1
+    return None if found is None else found - 1
 
 
 def with_ties(terms: list[str], groups: list[str], *, is_reversed: bool) -> list[str]:

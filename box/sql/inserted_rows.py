@@ -17,7 +17,6 @@ from box.wire.change import INSERT
 if TYPE_CHECKING:
     from box.schema.space import Space
     from box.session import Context
-    from box.sql.foreign_keys import ForeignKeys
     from box.txn.dml import Dml
 
 
@@ -71,18 +70,16 @@ def sort_gathered(rows: list[list[Value]]) -> None:
         rows.sort(key=lambda row: [order_key(value, 0) for value in row])
 
 
-def are_free(space: Space, foreign_keys: ForeignKeys) -> bool:
-    """Return whether rows can be inserted together: neither foreign keys, nor a sequence, nor code of the user takes
-    part.
+def are_free(space: Space) -> bool:
+    """Return whether rows of a table without foreign keys can be inserted together: neither a sequence nor code of the
+    user takes part.
     """
-    if space.definition.opts.view or space.sequence is not None or space.runs_code:
-        return False
-    return not foreign_keys.has_any(space)
+    return not (space.definition.opts.view or space.sequence is not None or space.runs_code)
 
 
 def store_together(ctx: Context, dml: Dml, space: Space, rows: list[list[Value]]) -> int:
-    """Insert rows in the open transaction of a statement, into a space that is free (`are_free`).
-    Returns their number.
+    """Insert rows in the open transaction of a statement, into a space that is free (`are_free`) and has no foreign
+    keys. Returns their number.
 
     Raises:
         BoxError: the error of the first wrong row; the rows before it are inserted.

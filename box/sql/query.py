@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from box.errors import BoxError, ErrorCode, client_error, unsupported
-from box.sql import sql_nodes
+from box.sql import aggregates, sql_nodes
 from box.sql.aggregates import AGGREGATES, aggregate_of, counts_rows, functions_of, is_aggregate
 from box.sql.calls import SHOWN_PLAIN, CallCompiler
 from box.sql.catalogue import Catalogue, UnknownCollation
@@ -22,6 +22,7 @@ from box.sql.compound_queries import (
     combined,
     is_collated,
     keys_of,
+    number_of,
     order_terms,
     ordered_place,
     place_of,
@@ -150,14 +151,6 @@ class Query:
         return f"SELECT {names} FROM ({values})"
 
 
-def _is_ordered_by_groups(select: sql_nodes.Select) -> bool:
-    """Return whether a query returns groups of rows or a single row, so that the order of a scan is invisible."""
-    core = select.cores[0]
-    if len(select.cores) > 1 or core.values is not None:
-        return False
-    return core.group_by is not None or not core.sources or any(map(is_aggregate, core.columns))
-
-
 class QueryCompiler:
     """Compiles the queries of one statement, for the given values of its parameters."""
 
@@ -243,7 +236,7 @@ class QueryCompiler:
             if len(terms or ()) > _COLUMNS_MAX:
                 raise limit_exceeded(f"The number of terms in {clause} BY clause", len(terms or ()), _COLUMNS_MAX)
         scope = QueryScope(outer=outer)
-        is_ordered = select.order_by is not None or (not self._depth and _is_ordered_by_groups(select))
+        is_ordered = select.order_by is not None or (not self._depth and aggregates.is_ordered_by_groups(select))
         if not is_ordered and not asks_existence and (not self._depth or select.limit is not None):
             self.allows_copies = False
         with self.naming_kept():
@@ -367,24 +360,29 @@ class _Core:
         for column, result in zip(self.columns, results, strict=True):
             if isinstance(result.expr, sql_nodes.Subquery) or (called and calls(result.expr, SHOWN_PLAIN)):
                 column.shows_collation = column.is_plain = False
+        # Tarantool looks for errors in this order of the clauses.
+        scope.is_of_last_row = is_of_last_row
+        having = "" if core.having is None else self._having(core, compiler)
         # In WHERE of a query with aggregates those of a query around it may stand.
-        scope.allows_aggregates, scope.has_aggregates = self._is_aggregate, False
+        scope.is_of_last_row, scope.allows_aggregates, scope.has_aggregates = False, self._is_aggregate, False
         tail = f" FROM {source}" if source else ""
         if core.where is not None:
             tail += f" WHERE {compiler.condition(core.where)}"
         if scope.failure is not None:
             raise scope.failure
-        if core.group_by is not None:
-            tail += self._group_by(core.group_by, compiler)
         scope.allows_aggregates = scope.has_aggregates = True
         scope.is_of_last_row = is_of_last_row
-        if core.having is not None:
-            tail += self._having(core, compiler)
         is_distinct = core.is_distinct
         if is_distinct and order is not None and self._keeps_last(order):
-            tail, is_distinct = tail + self._grouped_by_all(), False
-        if order is not None:
-            tail += self._order_by(order, compiler, is_limited=select.limit is not None)
+            having, is_distinct = having + self._grouped_by_all(), False
+        is_limited = select.limit is not None
+        terms, is_reversed = ([], False) if order is None else self._order_by(order, compiler, is_limited=is_limited)
+        scope.is_of_last_row = False
+        if core.group_by is not None:
+            tail += self._group_by(core.group_by, compiler)
+        tail += having
+        if terms:
+            tail += f" ORDER BY {', '.join(with_ties(terms, self._groups, is_reversed=is_reversed))}"
         self.is_one_group = self._is_aggregate and core.group_by is None
         self.head = "SELECT DISTINCT " if is_distinct else "SELECT "
         self.tail = tail
@@ -399,8 +397,9 @@ class _Core:
         """Return the columns of GROUP BY."""
         for term in core.group_by or ():
             expr: object = term
-            if isinstance(term, sql_nodes.Literal) and type(term.value) is int and 1 <= term.value <= len(results):
-                expr = results[term.value - 1].expr
+            number = number_of(term)
+            if number is not None and 1 <= number <= len(results):
+                expr = results[number - 1].expr
             elif isinstance(term, sql_nodes.Name) and term.table is None:
                 expr = next((result.expr for result in results if result.alias == term.name), term)
             if isinstance(expr, _StarColumn):
@@ -417,7 +416,7 @@ class _Core:
         if self._is_aggregate or len(order) != len(self.results) or not any(map(is_collated, self.columns)):
             return False
         for place, (term, result) in enumerate(zip(order, self.results, strict=True)):
-            is_place = isinstance(term.expr, sql_nodes.Literal) and term.expr.value == place + 1
+            is_place = number_of(term.expr) == place + 1
             is_alias = isinstance(term.expr, sql_nodes.Name) and term.expr == sql_nodes.Name(result.alias or "")
             if term.is_desc or not (is_place or is_alias or term.expr == result.expr):
                 return False
@@ -531,7 +530,10 @@ class _Core:
             raise execute_error(text)
         return f" HAVING {truth(item)}"
 
-    def _order_by(self, terms: list[sql_nodes.OrderTerm], compiler: ExpressionCompiler, *, is_limited: bool) -> str:
+    def _order_by(
+        self, terms: list[sql_nodes.OrderTerm], compiler: ExpressionCompiler, *, is_limited: bool
+    ) -> tuple[list[str], bool]:
+        """Return the terms of ORDER BY, and whether it reverses the order of rows that it considers equal."""
         parts: list[str] = []
         is_reversed = is_limited and all(term.is_desc for term in terms)
         for number, term in enumerate(terms, 1):
@@ -550,7 +552,7 @@ class _Core:
             if number == 1 and item.column is not None and item.column.leads_index:
                 is_reversed = False  # an index, read backwards, gives this order
             parts += keys_of(item, collation, term.is_desc)
-        return f" ORDER BY {', '.join(with_ties(parts, self._groups, is_reversed=is_reversed))}"
+        return parts, is_reversed
 
     @property
     def _aliases(self) -> list[str | None]:

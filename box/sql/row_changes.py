@@ -94,7 +94,7 @@ class ChangeRunner:
         self._refuse_view(space, bool(triggers))
         places = self._places(space, insert)
         rows = await self._new_rows(ctx, key, space, insert, places, params, special)
-        if not triggers and insert.action == "ABORT" and are_free(space, self.foreign_keys):
+        if not triggers and insert.action == "ABORT" and are_free(space) and not self.foreign_keys.has_any(space):
             return Changed(store_together(ctx, self._dml, space, rows))
         is_alone = special is None and not triggers and insert.action != "REPLACE" and has_one_row(insert)
         result = Changed()

@@ -141,8 +141,8 @@ def _first_of_shape(
     parsed = parse_statement(text)
     if parsed.trailing is not None or parsed.parameters:
         return parsed, ()
-    known_ids, compares = _uses(parsed.statement)
-    operands = _operands(parsed.literals, known_ids, text, values)
+    by_value, compares = _uses(parsed.statement)
+    operands = _operands(parsed.literals, by_value, text, values)
     fixed = [number for number, value in enumerate(values) if value is not None and number not in operands]
     shape = _Shape(fixed, compares=compares)
     key, given = _key_and_values(name, shape, raws, values)
@@ -183,14 +183,16 @@ def _value_of(raw: str) -> _Constant | None:
 
 
 def _operands(
-    literals: list[tuple[int, sql_nodes.Literal]], fixed: set[int], text: str, values: list[_Constant | None]
+    literals: list[tuple[int, sql_nodes.Literal]], by_value: set[int], text: str, values: list[_Constant | None]
 ) -> dict[int, sql_nodes.Literal]:
-    """Return the constants of which only the type matters, by their numbers in the text."""
+    """Return the constants of which only the type matters, by their numbers in the text; not those with the ids
+    `by_value`.
+    """
     found: dict[int, sql_nodes.Literal] = {}
     by_start = dict(literals)
     for number, (match, value) in enumerate(zip(_CONSTANT.finditer(text), values, strict=True)):
         literal = by_start.get(match.start())
-        if literal is None or id(literal) in fixed:
+        if literal is None or id(literal) in by_value:
             continue
         # The parser decides what a constant is: `a.5` is a name and a double.
         if type(literal.value) is type(value) and literal.value == value:

@@ -302,17 +302,19 @@ class Dml:
             for raw in raws[1:]:
                 self.store(ctx, space, kind, raw)
             return
-        self.counters[kind] += len(raws) - 1
-        record = self._record
+        counters, record = self.counters, self._record
         if not is_usual:
             for raw in raws[1:]:  # the checks for the first tuple hold for the others, too
+                counters[kind] += 1
                 record(txn, storage.plan_of(txn, space, plan).run(space, kind, CHANGES[kind], raw))
             return
         for start in range(1, len(raws), STORED_AT_ONCE):
             changes: list[Change] = []
+            part = raws[start : start + STORED_AT_ONCE]
             try:
-                store_tuples(plan, space, kind, raws[start : start + STORED_AT_ONCE], changes)
+                store_tuples(plan, space, kind, part, changes)
             finally:  # an error undoes what was stored before it with the transaction
+                counters[kind] += min(len(changes) + 1, len(part))  # a tuple that was refused counts, too
                 self._record_all(txn, kind, changes)
 
     @property

@@ -28,7 +28,20 @@ local function of_fibers(work)
     while done < 100 do waiting:wait() end
 end
 
+-- Executes statements with other constants each time.
+local texts = 0
+local function execute(text)
+    for _ = 1, count do
+        texts = texts + 1
+        local _, err = box.execute(text:format(texts))
+        if err ~= nil then error(err) end
+    end
+end
+
 local figures = {
+    new_point_texts = function() execute('SELECT * FROM "bench" WHERE "id" = %d') end,
+    new_texts = function() execute('SELECT "id" + 1 FROM "bench" WHERE "id" > %d LIMIT 1') end,
+    new_changes = function() execute('UPDATE "bench" SET "value" = "value" + 1 WHERE "id" = %d') end,
     synchronous = function()
         if box.space.synchronous == nil then
             box.schema.space.create('synchronous', {is_sync = true}):create_index('pk')

@@ -131,6 +131,12 @@ def _without_point_statements() -> None:
     PointStatements.find = lambda *_: None  # type: ignore[method-assign]
 
 
+def _without_shared_statements() -> None:
+    from box.sql import engine
+
+    engine.shared_statement = lambda text: (engine.parsed_text(text), ())  # type: ignore[assignment]
+
+
 def _without_fast_updates() -> None:
     from box.data import update
 
@@ -198,6 +204,9 @@ FAST_PATHS = {
     "call_waves": FastPath(("iproto call",), _without_call_waves),
     "point_statements": FastPath(
         ("iproto prepared_replace", "iproto prepared_select", "iproto prepared_update"), _without_point_statements
+    ),
+    "shared_statements": FastPath(
+        ("none new_point_texts", "none new_texts", "none new_changes"), _without_shared_statements
     ),
     "fast_updates": FastPath(("none update", "none upsert"), _without_fast_updates),
     "runs": FastPath(("replicated apply", "replicated commit"), _without_runs),

@@ -79,11 +79,11 @@ _TOKEN: Final = re.compile(
   | (?P<comment>--[^\n]*\Z)
   | (?P<blob>[xX]'[^']*(?:'|\Z))
   | (?P<word>[A-Za-z_\u0080-\U0010ffff][A-Za-z0-9_$\u0080-\U0010ffff]*)
-  | (?P<float>(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)
-  | (?P<integer>0[xX][0-9a-fA-F]+|\d+)
+  | (?P<float>(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+)
+  | (?P<integer>0[xX][0-9a-fA-F]+|[0-9]+)
   | (?P<string>'(?:[^']|'')*'(?!'))
   | (?P<quoted>"(?:[^"]|"")*"(?!"))
-  | (?P<variable>\?\d*|[:@$#][A-Za-z0-9_$\u0080-\U0010ffff]+)
+  | (?P<variable>\?[0-9]*|[:@$#][A-Za-z0-9_$\u0080-\U0010ffff]+)
   | (?P<operator>\|\||<<|>>|<=|>=|<>|!=|==|[-+*/%=<>|&~(),.;])
     """,
     re.VERBOSE | re.DOTALL,

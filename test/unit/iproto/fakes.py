@@ -286,8 +286,9 @@ class FakeSql:
     def prepare(self, ctx: Context, text: str) -> Any:
         raise client_error(ErrorCode.SQL_SYNTAX_NEAR_TOKEN, 1, text)
 
-    def point(self, ctx: Context, text: str) -> None:
+    def point(self, ctx: Context, text: str, params: list[Any]) -> tuple[None, list[Any]]:
         """Return None: no statement has a fast path."""
+        return None, params
 
     def prepared_point(self, ctx: Context, statement_id: int) -> None:
         """Return None: no statement has a fast path."""

@@ -137,3 +137,24 @@ def test_update_or_replace_counts_the_old_rows_too(db: Session) -> None:
     db.sql("insert into t values (1, 3), (2, 4), (3, 5)")
     assert db.sql("update or replace t set a = a + 1") == 5
     assert db.sql("select * from t") == [[1, 4], [3, 6]]
+
+
+def test_rows_of_one_insert(db: Session) -> None:
+    """The rows of an INSERT are all or nothing; the error is that of the first wrong row, whatever is wrong with it."""
+    db.sql("CREATE TABLE t (id INT PRIMARY KEY, n DOUBLE, s TEXT NOT NULL)")
+    db.sql("CREATE UNIQUE INDEX tn ON t (n)")
+    assert db.sql("INSERT INTO t VALUES (1, 1, 'a'), (2, 2.5, 'b'), (3, NULL, 'c')") == 3
+    for rows, message in (
+        ("(4, 4, 'd'), (2, 5, 'e'), (5, 'x', 'f')", 'unique index "pk_unnamed_T_1" in space "T" with old tuple'),
+        ("(4, 4, 'd'), (5, 'x', 'f'), (2, 5, 'e')", "Type mismatch: can not convert x to double"),
+        ("(4, 2.5, 'd'), (5, 5, NULL)", 'unique index "TN" in space "T" with old tuple'),
+        ("(4, 4, NULL), (5, 2.5, 'e')", "NOT NULL constraint failed: T.S"),
+        ("(4, 4, 'd'), (4, 5, 'e')", 'unique index "pk_unnamed_T_1" in space "T" with old tuple'),
+    ):
+        assert message in db.error(f"INSERT INTO t VALUES {rows}")[1]
+        assert db.sql("SELECT id, n FROM t") == [[1, 1.0], [2, 2.5], [3, None]]
+    db.sql("START TRANSACTION")
+    db.sql("INSERT INTO t VALUES (8, 8, 'h'), (9, 9, 'i')")
+    db.error("INSERT INTO t VALUES (10, 10, 'h'), (9, 11, 'i')")
+    db.sql("COMMIT")
+    assert db.sql("SELECT id FROM t WHERE id > 3") == [[8], [9]]

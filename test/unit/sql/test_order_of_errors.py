@@ -245,3 +245,21 @@ def test_constant_calls_of_a_condition_run_before_there_is_a_row(db: Session) ->
     ):
         assert db.error(query) == ("FUNC_WRONG_ARG_COUNT", text)
     assert db.sql("select substr() from u where s = 'x'") == []
+
+
+@pytest.mark.parametrize(
+    ("clauses", "name"),
+    [
+        ("where n2 group by n4 having n5 order by n3", "N5"),
+        ("where n2 group by n4 having count(n5) > 1", "N5"),
+        ("where n2 group by n4 order by n3", "N2"),
+        ("where n2 order by count(*)", "N2"),
+        ("where count(*) > 1 group by a having n5", "N5"),
+        ("group by n4 order by n3", "N3"),
+        ("group by 7 order by n3", "N3"),
+        ("group by count(*) order by n3", "N3"),
+    ],
+)
+def test_clauses_are_looked_at_in_one_order(table: Session, clauses: str, name: str) -> None:
+    """After the result columns HAVING is looked at, then WHERE, ORDER BY and GROUP BY."""
+    assert table.error(f"select a from t {clauses}")[1] == f"Can\u2019t resolve field '{name}'"

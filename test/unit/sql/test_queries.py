@@ -159,3 +159,22 @@ def test_views_of_system_spaces_are_read_by_their_indexes(db: Session) -> None:
     assert db.sql("""select "name" from "_vspace" where "id" = 281""") == [["_vspace"]]
     assert db.sql("""select "id" from "_vspace" where "name" = '_vspace'""") == [[281]]
     assert db.value("""select count(*) from "_vspace" """) == db.value("""select count(*) from "_space" """)
+
+
+def test_numbers_of_columns_have_signs_and_31_bits(db: Session) -> None:
+    """A number in ORDER BY or GROUP BY is that of a column with any signs. One of more than 31 bits is a value, which
+    sorts nothing.
+    """
+    db.sql("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+    db.sql("INSERT INTO t VALUES (1, 8), (2, 7), (3, 9)")
+    assert db.sql("SELECT id, n FROM t ORDER BY +2") == [[2, 7], [1, 8], [3, 9]]
+    assert db.sql("SELECT id, n FROM t ORDER BY - -2 DESC") == [[3, 9], [1, 8], [2, 7]]
+    assert db.sql("SELECT id, n FROM t ORDER BY 2147483648") == [[1, 8], [2, 7], [3, 9]]
+    assert db.sql("SELECT count(*), n FROM t GROUP BY +2") == [[1, 7], [1, 8], [1, 9]]
+    text = "Error at ORDER BY in place 1: term out of range - should be between 1 and 2"
+    for number in ("+3", "-(+1)", "2147483647"):
+        assert db.error(f"SELECT id, n FROM t ORDER BY {number}")[1] == text
+
+
+def test_two_signs_are_no_comment(db: Session) -> None:
+    assert db.sql("SELECT - -2.5, - - 2.5, -(-1e300), 1 - -2.5") == [[2.5, 2.5, 1e300, 3.5]]

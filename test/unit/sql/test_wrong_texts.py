@@ -108,6 +108,7 @@ WRONG = [
     ("select case when 1 then 2 else 3 end from select", "SQL_KEYWORD_IS_RESERVED", "43 select"),
     ("alter table t enable check check", "SQL_KEYWORD_IS_RESERVED", "28 check"),
     ("; [", "SQL_UNKNOWN_TOKEN", "3 ["),
+    ("select 1\u0662", "SQL_UNKNOWN_TOKEN", "8 1\u0662"),
     ("select 'ä' else", "SQL_KEYWORD_IS_RESERVED", "13 else"),
     ("select 1 + /* c */ ", "SQL_SYNTAX_NEAR_TOKEN", " "),
     ("select 1 + -- c", "SQL_SYNTAX_NEAR_TOKEN", "-- c"),
