@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from box.errors import ErrorCode, client_error
-from box.schema.access import Privilege
 from box.sql.advice import unknown_name
 from box.sql.kinds import kind_of
 from box.sql.scope import KnownColumn
 
 if TYPE_CHECKING:
     from box.errors import BoxError
-    from box.schema.access import Credentials
     from box.schema.collation_def import CollationDef
     from box.schema.function import FunctionDef
     from box.schema.schema import Schema
@@ -20,13 +18,10 @@ if TYPE_CHECKING:
 
 
 class Catalogue:
-    """Looks names up in the dictionary for one statement of one user. `used` collects the spaces that the statement
-    reads.
-    """
+    """Looks names up in the dictionary for one statement. `used` collects the spaces that the statement reads."""
 
-    def __init__(self, schema: Schema, credentials: Credentials) -> None:
+    def __init__(self, schema: Schema) -> None:
         self.schema = schema
-        self.credentials = credentials
         self.used: dict[int, Space] = {}
 
     def space(self, name: str) -> Space:
@@ -52,19 +47,15 @@ class Catalogue:
         """Return a table or a view by its name, or None."""
         return self.schema.find_space(name)
 
-    def readable(self, name: str) -> Space:
-        """Return a table that the user may read, and add it to `used`; or a view, for which the rights on its tables
-        count.
+    def read(self, name: str) -> Space:
+        """Return a table, and add it to `used`; or a view, for which the rights on its tables count.
 
         Raises:
-            AccessDeniedError: the user may not read it.
             BoxError: see `space`.
         """
         space = self.space(name)
-        if space.definition.opts.view:
-            return space
-        space.check_access(self.credentials, Privilege.R)
-        self.used[space.id] = space
+        if not space.definition.opts.view:
+            self.used[space.id] = space
         return space
 
     def function(self, name: str) -> FunctionDef:

@@ -94,7 +94,7 @@ class Definer:
         return [unpack(raw) for raw in found]
 
     def _catalogue(self, ctx: Context) -> Catalogue:
-        return Catalogue(self._schema, ctx.credentials)
+        return Catalogue(self._schema)
 
     def _space(self, ctx: Context, name: str) -> Space:
         return self._schema.space_by_name(name)

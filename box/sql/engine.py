@@ -327,7 +327,7 @@ class Sql:
         if isinstance(statement, sql_nodes.Insert | sql_nodes.Update | sql_nodes.Delete):
             return self._changes.check(ctx, key, statement, values)
         if isinstance(statement, sql_nodes.Truncate):
-            self._changes.truncated(ctx, statement.table)
+            self._changes.truncated(statement.table)
         elif isinstance(statement, sql_nodes.Definition):
             self._definition_checks.check(ctx, statement)
         return None

@@ -130,7 +130,7 @@ class FromCompiler:
 
     def _table(self, source: sql_nodes.FromItem, alias: str) -> tuple[str, list[Relation]]:
         assert source.name is not None
-        space = self._queries.catalogue.readable(source.name)
+        space = self._queries.catalogue.read(source.name)
         name = source.alias or source.name
         index = next((index for index in space.indexes.values() if index.name == source.indexed_by), None)
         if source.indexed_by is not None and index is None:

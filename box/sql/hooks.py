@@ -110,7 +110,7 @@ class DictionaryFunctions:
         statement = parse_statement(with_exact_names(self._schema, text)).statement
         if not isinstance(statement, sql_nodes.CreateView):
             raise execute_error(text)
-        catalogue = Catalogue(self._schema, self._schema.admin)
+        catalogue = Catalogue(self._schema)
         return [catalogue.space(name).name for name in tables_of(statement.select)]
 
     def check_trigger(self, text: str, name: str, space: SpaceDef) -> None:

@@ -11,7 +11,7 @@ from box.data.marks import FIXARRAY
 from box.errors import BoxError
 from box.sql.point_keys import PointKey
 from box.sql.result import ResultFields
-from box.sql.stored_values import Value
+from box.sql.stored_values import Value, result_value
 
 if TYPE_CHECKING:
     from box.schema.space import Space
@@ -28,7 +28,7 @@ class PointSelect:
     """The fast path of `SELECT ... WHERE key = ?`."""
 
     is_query: ClassVar[Literal[True]] = True
-    __slots__ = ("_count", "_dml", "_first", "_key", "_places", "_size", "_space", "fields")
+    __slots__ = ("_count", "_dml", "_first", "_has_any", "_key", "_places", "_size", "_space", "fields")
 
     def __init__(
         self, dml: Dml, space: Space, key: PointKey, places: list[int], fields: ResultFields, count: int
@@ -38,7 +38,9 @@ class PointSelect:
         self._key = key
         self._size = len(space.definition.fields)
         self._places = None if places == list(range(self._size)) else places
-        self._first = FIXARRAY | self._size if self._size < 16 and self._places is None else -1
+        self._has_any = any(field.type.value == "any" for field in space.definition.fields)
+        is_whole = self._size < 16 and self._places is None and not self._has_any
+        self._first = FIXARRAY | self._size if is_whole else -1
         """The first byte of tuples that can be returned unchanged as a result."""
         self.fields = fields
         self._count = count
@@ -101,7 +103,9 @@ class PointSelect:
             row = row[: self._size] + [None] * (self._size - len(row))
         if self._places is not None:
             row = [row[place] for place in self._places]
-        if float in map(type, row):
+        if self._has_any:
+            row = [result_value(value) for value in row]
+        elif float in map(type, row):
             row = [None if value != value else value for value in row]  # SQL shows NaN as nil
         found: list[Value] = row
         return found

@@ -66,7 +66,7 @@ class PointStatements:
             return self._known[key]
         try:
             found = None if parsed.trailing is not None else self._analyse(ctx, parsed)
-        except BoxError:  # the user may not read the table; the general path raises the error at the right time
+        except BoxError:  # the general path raises it at the right time
             return None
         if len(self._known) >= _KNOWN:
             self._known.clear()

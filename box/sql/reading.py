@@ -96,6 +96,15 @@ class Compiled:
         self.is_long = False
         """True once it has taken too long to run without a pause."""
 
+    def check_rights(self, ctx: Context) -> None:
+        """Check that the user may read its tables.
+
+        Raises:
+            AccessDeniedError: the user may not.
+        """
+        for space in self.used:
+            space.check_access(ctx.credentials, Privilege.R)
+
     @property
     def is_surely_short(self) -> bool:
         """True if its tables are so small that it cannot be long, and no function in it may wait."""
@@ -140,15 +149,14 @@ class QueryRunner:
 
     def compiler(self, ctx: Context, params: Sequence[Value]) -> QueryCompiler:
         """Return a compiler for a user's query with these values of parameters."""
-        return QueryCompiler(Catalogue(self.schema, ctx.credentials), params)
+        return QueryCompiler(Catalogue(self.schema), params)
 
     def compiled(
         self, ctx: Context, key: Any, make: Callable[[QueryCompiler], Query], params: Sequence[Value]
     ) -> Compiled:
-        """Return the analysed query with this key; `make` compiles it the first time.
+        """Return the analysed query with this key; `make` compiles it the first time. Rights are checked when it runs.
 
         Raises:
-            AccessDeniedError: the user may not read one of its tables.
             ClientError: the query is wrong.
         """
         settings = self.schema.session_settings
@@ -163,9 +171,6 @@ class QueryRunner:
             if len(self._compiled) >= _CACHED:
                 self._compiled.clear()
             self._compiled[whole] = found
-        else:
-            for space in found.used:
-                space.check_access(ctx.credentials, Privilege.R)
         return found
 
     def finish(self, compiler: QueryCompiler, query: Query) -> Compiled:
@@ -210,6 +215,7 @@ class QueryRunner:
         self, ctx: Context, compiled: Compiled, params: Sequence[Value], *, may_pause: bool = False
     ) -> list[list[Value]]:
         """Return all rows of a query. With `may_pause`, and inside of `run_apart`, it waits now and then."""
+        compiled.check_rights(ctx)
         with self.connection() as connection:
             connection.declare(compiled.tables)
             env, pausing = self.environment(ctx), compiled.tables if may_pause else None
@@ -218,6 +224,7 @@ class QueryRunner:
 
     def fetch_long(self, ctx: Context, compiled: Compiled, params: Sequence[Value]) -> list[list[Value]]:
         """Return all rows of a query that may take long, inside of `run_apart`; it may run on copies of its spaces."""
+        compiled.check_rights(ctx)
         env, spaces, copies = self.environment(ctx), compiled.tables, self._copies
         if not (compiled.allows_copies and Pauses.are_possible(ctx, spaces) and copies.suit(env, spaces, params)):
             return self.fetch(ctx, compiled, params, may_pause=True)
@@ -289,6 +296,7 @@ class QueryRunner:
     async def select(self, ctx: Context, key: Hashable, select: sql_nodes.Select, params: Sequence[Value]) -> Rows:
         """Run a query of a user."""
         compiled = self.compiled(ctx, key, lambda compiler: compiler.compile(select), params)
+        compiled.check_rights(ctx)
         fields, read = _with_parameter_types(select, compiled.fields, params), self._table_read(ctx, compiled, select)
         rows = None if read is None else read.at_once(ctx, self._dml.sql_reads)
         if isinstance(read, WholeTable) and rows is None:
@@ -323,6 +331,7 @@ class QueryRunner:
         compiled = self.compiled(ctx, key, lambda compiler: compiler.compile(select), params)
         if compiled.is_long or _CALL in compiled.sql:
             return None
+        compiled.check_rights(ctx)
         fields, read = _with_parameter_types(select, compiled.fields, params), self._table_read(ctx, compiled, select)
         if read is not None:
             whole = read.at_once(ctx, self._dml.sql_reads)

@@ -70,8 +70,8 @@ class ChangeRunner:
         self.triggers: RowTriggers
         self.foreign_keys: ForeignKeys
 
-    def _space(self, ctx: Context, name: str) -> Space:
-        space = Catalogue(self._queries.schema, ctx.credentials).space(name)
+    def _space(self, name: str) -> Space:
+        space = Catalogue(self._queries.schema).space(name)
         if space.primary is None and not space.definition.opts.view:
             raise unsupported("SQL", "spaces without primary key")
         return space
@@ -89,7 +89,7 @@ class ChangeRunner:
         self, ctx: Context, key: Any, insert: sql_nodes.Insert, params: Sequence[Value], special: Special | None = None
     ) -> Changed:
         """Run an INSERT or a REPLACE."""
-        space = self._space(ctx, insert.table)
+        space = self._space(insert.table)
         triggers = self._triggers_of(space, insert)
         self._refuse_view(space, bool(triggers))
         places = self._places(space, insert)
@@ -299,7 +299,7 @@ class ChangeRunner:
         self, ctx: Context, key: Any, update: sql_nodes.Update, params: Sequence[Value], special: Special | None = None
     ) -> Changed:
         """Run an UPDATE."""
-        space = self._space(ctx, update.table)
+        space = self._space(update.table)
         triggers = self._triggers_of(space, update)
         self._refuse_view(space, bool(triggers))
         places = self._updated(ctx, space, update, params, special)
@@ -470,13 +470,14 @@ class ChangeRunner:
         self, ctx: Context, key: Any, delete: sql_nodes.Delete, params: Sequence[Value], special: Special | None = None
     ) -> Changed:
         """Run a DELETE."""
-        space = self._space(ctx, delete.table)
+        space = self._space(delete.table)
         triggers = self._triggers_of(space, delete)
         self._refuse_view(space, bool(triggers))
-        is_view = space.definition.opts.view
+        result, is_view = Changed(), space.definition.opts.view
         places = list(range(len(space.definition.fields))) if is_view else _key_places(space)
         make = self._delete_query(space, delete, places, special)
-        result = Changed()
+        if delete.where is None and not (triggers or is_view):  # Tarantool empties the table without reading it
+            space.check_access(ctx.credentials, Privilege.W)
         for values in await self._found(ctx, (key, "delete"), make, params, special):
             if is_view:
                 await self.triggers.run(ctx, triggers, "INSTEAD", values, None)
@@ -526,7 +527,7 @@ class ChangeRunner:
 
         Returns the query that finds its rows, or None if it needs none.
         """
-        space = self._space(ctx, change.table)
+        space = self._space(change.table)
         is_view = space.definition.opts.view
         places = list(range(len(space.definition.fields))) if is_view else _key_places(space)
         self._refuse_view(space, bool(self._triggers_of(space, change)))
@@ -552,9 +553,9 @@ class ChangeRunner:
         key = space.index(0).key_def.extract_values(old)
         await self._update_row(ctx, space, key, changed, "ABORT", self.triggers.of(space, "UPDATE", names), Changed())
 
-    def truncated(self, ctx: Context, name: str) -> Space:
+    def truncated(self, name: str) -> Space:
         """Return the space of a TRUNCATE TABLE. Raises SQL_EXECUTE if it may not be emptied."""
-        space = self._space(ctx, name)
+        space = self._space(name)
         if space.definition.opts.view:
             raise execute_error(f"can not truncate space '{name}' because space is a view")
         if self.foreign_keys.has_children(space):
@@ -563,12 +564,11 @@ class ChangeRunner:
 
     async def truncate(self, ctx: Context, name: str) -> Changed:
         """Run a TRUNCATE TABLE."""
-        space = self.truncated(ctx, name)
+        space = self.truncated(name)
         space.check_access(ctx.credentials, Privilege.W)
-        schema = self._queries.schema
+        request, schema = Request.upsert(pack([space.id, 1]), [["+", 2, 1]]), self._queries.schema
         before, ctx.credentials = ctx.credentials, schema.admin
         try:
-            request = Request.upsert(pack([space.id, 1]), [["+", 2, 1]])
             outcome = self._dml.write(ctx, schema.space(SpaceId.TRUNCATE), request)
         finally:
             ctx.credentials = before

@@ -105,6 +105,13 @@ def load_boolean(stored: Any) -> Value:
     return None if stored is None else bool(stored)
 
 
+def result_value(value: Value) -> Value:
+    """Return the value of a field as a query returns it: what `load` makes of what `store` has made of it."""
+    if isinstance(value, BoxError | Ext):
+        return pack(value)
+    return None if value != value else value
+
+
 def number_text(value: float) -> str:
     """Convert a double to text, with 15 digits and always a point."""
     if value != value:

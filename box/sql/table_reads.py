@@ -16,6 +16,7 @@ from box.index.untracked import untrack, untracked_list
 from box.sql import sql_nodes
 from box.sql.point_keys import result_places
 from box.sql.row_decoder import unpack_rows
+from box.sql.stored_values import result_value
 
 if TYPE_CHECKING:
     from box.schema.space import Space
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 _AT_ONCE: Final = 1000
 """The number of rows that are read without a pause: about two milliseconds."""
 _COUNT: Final = sql_nodes.FunctionCall("COUNT", [], is_star=True)
-_REAL: Final = frozenset(("number", "double", "scalar", "any"))
-"""Column types whose values may be doubles, and so NaN."""
+_REAL: Final = frozenset(("number", "double", "scalar"))
+"""Column types whose values may be doubles, and so NaN, which SQL shows as nil."""
 
 
 class TableSize:
@@ -48,7 +49,7 @@ class TableSize:
 class WholeTable:
     """A query of all rows of a table. `places` are the fields of the result columns."""
 
-    __slots__ = ("_places", "_real", "_size", "space")
+    __slots__ = ("_any", "_places", "_real", "_size", "space")
 
     def __init__(self, space: Space, places: list[int]) -> None:
         types = [field.type.value for field in space.definition.fields]
@@ -56,6 +57,7 @@ class WholeTable:
         self._size = len(types)
         self._places = None if places == list(range(self._size)) else places
         self._real = [number for number, name in enumerate(types) if name in _REAL]
+        self._any = [number for number, name in enumerate(types) if name == "any"]
 
     def at_once(self, ctx: Context, reads: Reader) -> list[list[Value]] | None:
         """Return the rows of a small table. None: the table is large, or not all entries of its primary index are what
@@ -86,7 +88,10 @@ class WholeTable:
         for place in self._real:
             for row in rows:
                 if row[place] != row[place]:
-                    row[place] = None  # SQL shows NaN as nil
+                    row[place] = None
+        for place in self._any:
+            for row in rows:
+                row[place] = result_value(row[place])
         return rows if places is None else [[row[place] for place in places] for row in rows]
 
 

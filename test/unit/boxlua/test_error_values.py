@@ -187,7 +187,9 @@ def test_an_error_in_sql() -> None:
         s:insert{1, err}
         local bytes = msgpack.encode(err)
         local function value(sql) return box.execute(sql).rows[1][1] end
-        return value('SELECT E FROM T') == bytes, value('SELECT CAST(E AS STRING) FROM T') == bytes,
+        return value('SELECT E FROM T') == bytes and value('SELECT E FROM T WHERE ID = 1') == bytes
+                and box.execute('SELECT * FROM T WHERE ID = 1').rows[1][2] == bytes,
+            value('SELECT CAST(E AS STRING) FROM T') == bytes,
             value('SELECT LENGTH(E) FROM T') == #bytes,
             text(function() local _, e = box.execute('SELECT CAST(E AS INTEGER) FROM T') error(e) end)
         """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from box.data.codec import pack
+from box.errors import BoxError
 from box.schema.access import Privilege
 from box.txn.pending import completed
 from box.wire.change import Request
@@ -39,6 +40,12 @@ def _guest(db: Session, **rights: int) -> Session:
         ({}, "select * from v", "Read access to space 'T'"),
         ({"V": Privilege.R}, "select * from v", "Read access to space 'T'"),
         ({"T": Privilege.R}, "insert into c values (5)", "Write access to space 'C'"),
+        ({}, "delete from t", "Write access to space 'T'"),
+        ({}, "delete from t where id = 1", "Read access to space 'T'"),
+        ({}, "insert into c select * from t", "Read access to space 'T'"),
+        ({}, "select count(*) from t", "Read access to space 'T'"),
+        ({}, "select * from t where id = 1", "Read access to space 'T'"),
+        ({}, "select 1 where exists (select 1 from t)", "Read access to space 'T'"),
         ({}, "drop index nothing on t", "Read access to space '_index'"),
         ({}, "drop trigger nothing", "Read access to space '_trigger'"),
         ({}, "alter table t enable check constraint nothing", "Read access to space '_ck_constraint'"),
@@ -48,6 +55,18 @@ def _guest(db: Session, **rights: int) -> Session:
 )
 def test_the_first_right_that_is_missing(db: Session, rights: dict[str, int], text: str, denied: str) -> None:
     assert _guest(db, **rights).error(text)[1] == f"{denied} is denied for user 'guest'"
+
+
+def test_rights_are_looked_at_when_a_statement_runs(db: Session) -> None:
+    """A user may prepare and explain any statement, and wrong parameters are told first."""
+    guest = _guest(db)
+    for text in ("select * from t", "select * from t where id = ?", "delete from t", "insert into c select * from t"):
+        prepared = guest.node.sql.prepare(guest.ctx, text)
+        assert guest.sql("explain query plan " + text.replace("?", "1")) is not None
+        assert guest.error(text, 1, 2)[1].endswith("The number of parameters is too large")
+        with pytest.raises(BoxError, match=r"access to space '[TC]' is denied"):
+            guest.wait(guest.node.sql.execute_prepared(guest.ctx, prepared.id, [1] if "?" in text else []))
+    assert db.value("select count(*) from t") == 1
 
 
 def test_the_rights_on_the_tables_of_a_view_count(db: Session) -> None:
