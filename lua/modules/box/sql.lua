@@ -5,6 +5,7 @@ local box_error = require('box.error')
 local changes = require('box.changes')
 local decoder = require('internal.msgpack_decode')
 local finish = require('box.finish')
+local errors = require('internal.error')
 local forget_fiber = require('box.direct').forget_fiber
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
@@ -78,21 +79,27 @@ local UNKNOWN = {['function'] = true, thread = true, userdata = true}
 -- Returns whether a value may be a parameter, or the value of a named one.
 local function is_bindable(value)
     if type(value) == 'cdata' then
-        return value == nil or (not is_tuple(value) and (pcall(finish.encode, {value})))
+        return value == nil or not (is_tuple(value) or errors.is(value)) and (pcall(finish.encode, {value}))
     end
     return not UNKNOWN[type(value)]
 end
+
+-- Tables that Python refuses: without a key of the right type, and with several keys. They stand for tables that may
+-- have metamethods.
+local NO_KEY, MANY_KEYS = {}, {1, 2}
 
 -- Returns a parameter as it is sent to Python, and the name for errors of one that may not be bound.
 local function parameter(number, value)
     if type(value) == 'table' then
         local name, inner = next(value)
-        if name ~= nil and next(value, name) == nil then    -- a named parameter: a table with one key
-            if not is_bindable(inner) then
-                return nil, ("'%s'"):format(tostring(name))
-            end
-            return {[tostring(name)] = inner}
+        if type(name) ~= 'string' and type(name) ~= 'number' then
+            return NO_KEY
+        elseif next(value, name) ~= nil then
+            return MANY_KEYS
+        elseif not is_bindable(inner) then
+            return nil, ("'%s'"):format(tostring(name))
         end
+        return {[tostring(name)] = inner}    -- a named parameter: a table with one key
     elseif not is_bindable(value) then
         return nil, tostring(number)
     end
@@ -109,7 +116,11 @@ local function encode_params(params)
         end
         list[number] = value
     end
-    return finish.encode(list)
+    local ok, packed = pcall(finish.encode, list)
+    if not ok then
+        return nil, errors.from_value(packed)
+    end
+    return packed
 end
 
 local function run(call, statement, params)

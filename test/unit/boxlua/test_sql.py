@@ -403,6 +403,10 @@ def test_wrong_arguments_of_statements_and_parameters(run: Run) -> None:
             returned('SELECT ?', {box.tuple.new{1}}), returned('SELECT ?', {ffi.new('struct {int a;}')}),
             returned('SELECT :a', {{[':a'] = print}}), returned('SELECT :a', {{[5] = 1}}), returned(2^53),
             returned('SELECT 1 AS ""'),
+            returned('SELECT ?', {box.error.new{reason = 'x'}}), returned('SELECT ?', {{}}),
+            returned('SELECT ?', {{[true] = 1}}), returned('SELECT ?', {setmetatable({}, {__serialize = 'wrong'})}),
+            returned('SELECT ?', {setmetatable({1, 2}, {__serialize = function() return 5 end})}),
+            returned('SELECT :a', {{[':a'] = setmetatable({}, {__serialize = 'wrong'})}}),
         }
     """
     execute = "Usage: statement:execute([, params])"
@@ -421,6 +425,12 @@ def test_wrong_arguments_of_statements_and_parameters(run: Run) -> None:
         "Parameter '5' was not found in the statement",
         "Prepared statement with id 0 does not exist",
         "Invalid identifier '' (expected printable symbols only or it is too long)",
+        "Bind value type USERDATA for parameter 1 is not supported",
+        "Illegal parameters, name of the parameter should be a string.",
+        "Illegal parameters, name of the parameter should be a string.",
+        "Illegal parameters, name of the parameter should be a string.",
+        "Illegal parameters, SQL bind named parameter should be a table with one key - {name = value}",
+        "invalid __serialize value",
     ]
 
     async def body(box: Box) -> None:
