@@ -185,6 +185,8 @@ async def result_of(ctx: Context, result: Result) -> SqlResult:
 
     if not isinstance(result, Rows):
         return SqlResult((), (), result.row_count, result.autoincrement_ids)
+    if result.are_few:
+        return result_at_once(result)
     columns, kind = _shape(result)
     found: list[NamedRow] = []
     async for piece in result.pieces(ctx):

@@ -109,7 +109,10 @@ def prepare(sql: Sql, ctx: Context, request: SqlRequest) -> bytes:
 async def encode_result(ctx: Context, result: Result) -> bytes:
     """Return the body of the reply to a statement."""
     if isinstance(result, Rows):
-        parts = [rows_head(result.fields, result.is_full), pack_array_header(len(result.rows))]
+        head = rows_head(result.fields, result.is_full)
+        if result.are_few:
+            return head + pack(result.rows)
+        parts = [head, pack_array_header(len(result.rows))]
         async for piece in result.pieces(ctx):
             parts.append(pack(piece)[len(pack_array_header(len(piece))) :])
         return b"".join(parts)

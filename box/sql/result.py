@@ -29,15 +29,16 @@ class ResultField:
 
 
 class ResultFields(list[ResultField]):
-    """The columns of a query. `encoded` caches their form in IPROTO replies, with and without complete metadata, and
-    `shape` whatever an interface of programs makes of them.
+    """The columns of a query. `encoded` and `for_lua` cache their forms in IPROTO replies and for Lua, with and without
+    complete metadata, and `shape` whatever an interface of programs makes of them.
     """
 
-    __slots__ = ("encoded", "shape")
+    __slots__ = ("encoded", "for_lua", "shape")
 
     def __init__(self, fields: Iterable[ResultField] = ()) -> None:
         super().__init__(fields)
         self.encoded: dict[bool, bytes] = {}
+        self.for_lua: dict[bool, bytes] = {}
         self.shape: Any = None
 
 
@@ -49,6 +50,11 @@ class Rows:
     rows: list[list[Value]]
     is_full: bool = False
     """True if the session wants complete metadata."""
+
+    @property
+    def are_few(self) -> bool:
+        """True if all rows can be converted in one turn of the loop."""
+        return len(self.rows) <= _PIECE
 
     async def pieces(self, ctx: Context) -> AsyncIterator[list[list[Value]]]:
         """Yield the rows in lists, and keep none. Outside of a transaction, which a pause could abort, each list has a

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import pack, pack_array_header, unpack
 from box.errors import illegal_params
@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from box.instance.node import Instance
     from box.session import Context
     from box.sql.prepared import Prepared
-    from box.sql.result import Result
+    from box.sql.result import Result, Rows
     from lua.runtime import Runtime
+
+_FEW_ROWS: Final = pack({"metadata": None})[:-1]
+"""The result of a query up to its metadata."""
 
 
 class SqlBinding(Binding):
@@ -47,6 +50,8 @@ class SqlBinding(Binding):
         from box.sql.result import Rows, metadata_maps
 
         if isinstance(result, Rows):
+            if result.are_few:
+                return _FEW_ROWS + _packed_metadata(result) + _rows(result.rows)
             found: dict[str, Any] = {"metadata": metadata_maps(result)}
             count, pieces = len(result.rows), result.pieces(ctx)
             first = await anext(pieces)
@@ -110,6 +115,17 @@ def _values(packed: bytes) -> list[Any]:
                 raise illegal_params("name of the parameter should be a string.")
         found.append(item)
     return found
+
+
+def _packed_metadata(rows: Rows) -> bytes:
+    """Return the metadata of rows as MessagePack; it is kept with their columns."""
+    from box.sql.result import metadata_maps
+
+    known = rows.fields.for_lua
+    packed = known.get(rows.is_full)
+    if packed is None:
+        packed = known[rows.is_full] = pack(metadata_maps(rows))
+    return packed
 
 
 def _rows(rows: list[list[Any]]) -> bytes:
