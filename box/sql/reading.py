@@ -26,7 +26,7 @@ from box.sql.result import ResultField, ResultFields, Rows, field_of
 from box.sql.scope import QueryScope
 from box.sql.sqlite_connection import Connection, Environment, TooLong, translated
 from box.sql.stored_values import Stored, Value, load, load_boolean, store
-from box.sql.table_reads import TableRead, WholeTable, table_read
+from box.sql.table_reads import TableRead, table_read
 from box.sql.user_functions import UserFunctions
 
 if TYPE_CHECKING:
@@ -299,7 +299,7 @@ class QueryRunner:
         compiled.check_rights(ctx)
         fields, read = _with_parameter_types(select, compiled.fields, params), self._table_read(ctx, compiled, select)
         rows = None if read is None else read.at_once(ctx, self._dml.sql_reads)
-        if isinstance(read, WholeTable) and rows is None:
+        if rows is None and read is not None:
             rows = await run_apart(lambda: self._read_by_turns(ctx, read))
         elif rows is None and compiled.is_surely_short:
             rows = self.fetch(ctx, compiled, params)
@@ -314,7 +314,7 @@ class QueryRunner:
         is_reversed = self.schema.session_settings.value(ctx.session, "sql_reverse_unordered_selects")
         return None if is_reversed else table_read(select, compiled.tables[0])
 
-    def _read_by_turns(self, ctx: Context, read: WholeTable) -> list[list[Value]]:
+    def _read_by_turns(self, ctx: Context, read: TableRead) -> list[list[Value]]:
         pauses = Pauses(ctx, self._dml.sql_reads, [read.space], self._clock, self._has_node_ended)
         try:
             return read.by_turns(pauses)

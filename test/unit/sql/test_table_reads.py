@@ -108,19 +108,12 @@ def test_rows_are_those_of_sqlite(
     assert direct == outcomes(lambda *_: None)
 
 
-@pytest.mark.parametrize("mvcc", [False, True])
-def test_a_long_read_sees_one_moment(start: Start, monkeypatch: pytest.MonkeyPatch, mvcc: bool) -> None:
-    """Rows that others change between two slices are as they were."""
-    monkeypatch.setattr(pauses, "_TURN", 0.0)
-    monkeypatch.setattr(table_reads, "_AT_ONCE", 10)
-    db = start(memtx_use_mvcc_engine=mvcc)
-    _fill(db, "tree", 300)
+def _beside_changes(db: Session, query: str) -> tuple[list[Any], int]:
+    """Run a query while another session changes the table in each turn. Returns the rows and the number of turns."""
     other = db.another()
-    before = db.execute("SELECT * FROM t").rows
-    assert len(before) == 310
 
     async def run() -> tuple[list[Any], int]:
-        task, turns = asyncio.ensure_future(db.node.sql.execute(db.ctx, "SELECT * FROM t", ())), 0
+        task, turns = asyncio.ensure_future(db.node.sql.execute(db.ctx, query, ())), 0
         await asyncio.sleep(0)
         while not task.done():
             turns += 1
@@ -130,10 +123,44 @@ def test_a_long_read_sees_one_moment(start: Start, monkeypatch: pytest.MonkeyPat
             await asyncio.sleep(0)
         return task.result().rows, turns
 
-    rows, turns = db.wait(run())
+    found: tuple[list[Any], int] = db.wait(run())
+    return found
+
+
+@pytest.fixture
+def _short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pauses, "_TURN", 0.0)
+    monkeypatch.setattr(table_reads, "_AT_ONCE", 10)
+
+
+@pytest.mark.usefixtures("_short_slices")
+@pytest.mark.parametrize("mvcc", [False, True])
+def test_a_long_read_sees_one_moment(start: Start, mvcc: bool) -> None:
+    """Rows that others change between two slices are as they were."""
+    db = start(memtx_use_mvcc_engine=mvcc)
+    _fill(db, "tree", 300)
+    before = db.execute("SELECT * FROM t").rows
+    assert len(before) == 310
+    rows, turns = _beside_changes(db, "SELECT * FROM t")
     assert turns > 20
     assert repr(rows) == repr(before)
     assert db.value("SELECT COUNT(*) FROM t") < 310
+
+
+@pytest.mark.usefixtures("_short_slices")
+def test_rows_are_counted_one_by_one_while_tuples_have_versions(start: Start) -> None:
+    """An open transaction has added a row, which others must not count; they, too, count in slices."""
+    db = start(memtx_use_mvcc_engine=True)
+    _fill(db, "tree", 300)
+    writer = db.another()
+    writer.sql("START TRANSACTION")
+    writer.sql("INSERT INTO t (id) VALUES (5000)")
+    assert writer.ctx.txn is not None
+    writer.node.txns.share(writer.ctx.txn)
+    rows, turns = _beside_changes(db, "SELECT COUNT(*) FROM t")
+    assert rows == [[310]]
+    assert turns > 20
+    assert writer.value("SELECT COUNT(*) FROM t") == db.value("SELECT COUNT(*) FROM t") + 1
 
 
 def test_a_table_that_is_dropped_meanwhile(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
