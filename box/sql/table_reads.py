@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 1000
 """The number of rows that are read without a pause: about two milliseconds."""
+_BYTES_AT_ONCE: Final = 65_536
+"""The bytes of tuples that are read without a pause, because rows may be large, or have thousands of fields."""
 _COUNT: Final = sql_nodes.FunctionCall("COUNT", [], is_star=True)
 _REAL: Final = frozenset(("number", "double", "scalar"))
 """Column types whose values may be doubles, and so NaN, which SQL shows as nil."""
@@ -72,15 +74,17 @@ class WholeTable:
         `ctx` sees.
         """
         index = reads.plain_primary(ctx, self.space)
-        if index is None or len(index) > _AT_ONCE:
+        if index is None or len(index) > _AT_ONCE or index.tuple_bytes > _BYTES_AT_ONCE:
             return None
         return self._rows(index.select(IteratorType.ALL, [], 0, _AT_ONCE))
 
     def by_turns(self, pauses: Pauses) -> list[list[Value]]:
         """Return the rows of a table of any size, with pauses in between."""
+        index = self.space.index(0)
+        most = max(1, min(_AT_ONCE, _BYTES_AT_ONCE * len(index) // max(1, index.tuple_bytes)))
         cursor = pauses.scan(self, self.space, 0, IteratorType.ALL, [])
         found: list[list[Value]] = untracked_list()
-        while raws := cursor.fetch(_AT_ONCE):
+        while raws := cursor.fetch(most):
             rows = self._rows(raws)
             untrack(rows)
             found += rows

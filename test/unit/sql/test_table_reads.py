@@ -163,6 +163,25 @@ def test_rows_are_counted_one_by_one_while_tuples_have_versions(start: Start) ->
     assert writer.value("SELECT COUNT(*) FROM t") == db.value("SELECT COUNT(*) FROM t") + 1
 
 
+def test_large_rows_are_read_in_smaller_slices(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few rows of a hundred kilobytes pause as often as they are many."""
+    monkeypatch.setattr(pauses, "_TURN", 0.0)
+    db = start()
+    db.sql("CREATE TABLE t (id INT PRIMARY KEY, s TEXT)")
+    for number in range(40):
+        db.write("T", Request.insert(pack([number, "x" * 100_000])))
+
+    async def run() -> int:
+        task, turns = asyncio.ensure_future(db.node.sql.execute(db.ctx, "SELECT * FROM t", ())), 0
+        while not task.done():
+            turns += 1
+            await asyncio.sleep(0)
+        assert len(task.result().rows) == 40
+        return turns
+
+    assert db.wait(run()) >= 40
+
+
 def test_a_table_that_is_dropped_meanwhile(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """A long read goes on while its table is dropped."""
     monkeypatch.setattr(pauses, "_TURN", 0.0)
