@@ -74,6 +74,7 @@ def _plan(rows: list[list[Any]], compiled: Compiled) -> list[list[Value]]:
     spaces = {f"t{space.id}": space for space in compiled.used}
     aliases = {alias: spaces[f"t{number}"] for number, alias in _ALIAS.findall(compiled.sql)}
     numbers = {0: 0}
+    repeated: set[int] = set()
     siblings: Counter[int] = Counter()
     found: list[list[Value]] = []
     for step, parent, _, detail in rows:
@@ -81,20 +82,25 @@ def _plan(rows: list[list[Any]], compiled: Compiled) -> list[list[Value]]:
             continue
         numbers[step] = len(numbers)
         above = numbers.get(parent, 0)
-        found.append([numbers[step], siblings[above], above, _shown(detail, aliases)])
+        if detail.startswith("CORRELATED"):
+            repeated.add(numbers[step])
+        is_repeated = siblings[above] > 0 or above in repeated
+        found.append([numbers[step], siblings[above], above, _shown(detail, aliases, is_repeated)])
         siblings[above] += 1
     return found
 
 
-def _shown(detail: str, aliases: dict[str, Space]) -> str:
+def _shown(detail: str, aliases: dict[str, Space], is_repeated: bool) -> str:
     step = _TABLE_STEP.fullmatch(detail.removesuffix(" LEFT-JOIN"))
     if step is None or step[1] not in aliases:
         return _INNER.sub("SUBQUERY", detail)
-    return _access(aliases[step[1]], step[2])
+    return _access(aliases[step[1]], step[2], is_repeated)
 
 
-def _access(space: Space, plan: str) -> str:
-    """Describe how a table is read, from the plan text of `space_table`."""
+def _access(space: Space, plan: str, is_repeated: bool) -> str:
+    """Describe how a table is read, from the plan text of `space_table`. A scan that SQLite begins once needs no
+    automatic index.
+    """
     chosen = json.loads(plan)
     index = space.indexes.get(chosen["index"])
     if index is None:
@@ -106,6 +112,9 @@ def _access(space: Space, plan: str) -> str:
     for bound in ("low", "high"):
         if chosen.get(bound):
             terms.append(f"{names[equal]}{_OPERATORS[chosen[bound]]}")
+    if is_repeated and chosen.get("match"):
+        terms += [f"{fields[column].name}=?" for column in chosen["match"]]
+        return f"SEARCH TABLE {space.name} USING EPHEMERAL INDEX ({' AND '.join(terms)})"
     using = "PRIMARY KEY" if index.iid == 0 else f"INDEX {index.name}"
     if terms:
         return f"SEARCH TABLE {space.name} USING {using} ({' AND '.join(terms)})"

@@ -1,7 +1,8 @@
 """Spaces as virtual tables of SQLite.
 
 `BestIndexObject` offers the indexes to SQLite. A scan can use equal values for the leading parts of a key, a range of
-the next part, and the order of the index. SQLite checks every condition itself as well, so a scan may return too many
+the next part, and the order of the index. Where no index helps with an equality, the scan finds the rows by an
+automatic index (`box.sql.automatic_index`). SQLite checks every condition itself as well, so a scan may return too many
 rows but never too few.
 """
 
@@ -18,6 +19,7 @@ import apsw
 from box.data.codec import unpack
 from box.errors import ErrorCode, client_error
 from box.index import IteratorType
+from box.sql.automatic_index import AutomaticIndex, value_of
 from box.sql.row_decoder import RowDecoder
 from box.sql.stored_values import load, mismatch
 
@@ -43,6 +45,13 @@ _LEAST: Final = 0.9
 """The number of rows that an equality is estimated to find, at least: less than one, so that the index is chosen even
 for a table with one row.
 """
+_MATCHING: Final = 0.92
+"""The cost of a scan that looks for equal values, as a part of that of a whole scan. It is little less, so that the
+planner takes the scan where it would take a whole one, and the order of the rows stays the same. SQLite's costs have
+steps of 7 %.
+"""
+_MATCHED: Final = 4.0
+"""Of how many rows one is estimated to have an equal value."""
 _DISTINCT: Final = 2
 """The planner's request that equal rows follow each other; the order of the groups does not matter."""
 _MASK: Final = 2**62 - 1
@@ -79,8 +88,17 @@ class RunningStatement(Protocol):
     outer: SpaceCursor | None
     """The first scan that has not ended: the outermost loop of what the statement does now."""
 
+    automatic: dict[Any, AutomaticIndex | None]
+    """The automatic indexes of the running statement by table and plan; None where the rows were needed only once."""
+
     def begin_outer(self, cursor: SpaceCursor) -> None:
         """Note a scan that begins while there is no other."""
+
+    def leave_out(self, reads: int) -> None:
+        """Take these reads for done once, not again for each row of the outermost loop."""
+
+    def look(self) -> None:
+        """Pause, or end the statement, if it is time."""
 
     @property
     def is_reversed(self) -> bool:
@@ -124,30 +142,49 @@ class SpaceTable:
             plan = self._plan(index, info, constraints, count)
             if plan is not None and (best is None or plan[0] < best[0]):
                 best = plan
+        chosen: dict[str, Any] = {"index": 0, "is_free": is_free}
+        used: list[int] = []
         if best is None:
-            info.estimatedCost, info.estimatedRows = count * _ROW_COST + _SEEK_COST, max(count, 1)
-            info.idxStr = json.dumps({"index": 0, "is_free": is_free})
-            return True
-        cost, (index, equal, low, high, rows, is_ordered, is_reverse) = best
-        argument = 1
-        for number in (*equal, *(item[0] for item in (low, high) if item)):
-            info.set_aConstraintUsage_argvIndex(number, argument)
-            argument += 1
-        info.estimatedCost, info.estimatedRows = cost, max(int(rows), 1)
-        info.orderByConsumed = is_ordered
-        if index.is_unique and len(equal) == len(index.definition.parts):
-            info.idxFlags = apsw.SQLITE_INDEX_SCAN_UNIQUE
-        info.idxStr = json.dumps(
-            {
+            cost, rows = count * _ROW_COST + _SEEK_COST, float(count)
+        else:
+            cost, (index, equal, low, high, rows, is_ordered, is_reverse) = best
+            used = [*equal, *(item[0] for item in (low, high) if item)]
+            info.orderByConsumed = is_ordered
+            if index.is_unique and len(equal) == len(index.definition.parts):
+                info.idxFlags = apsw.SQLITE_INDEX_SCAN_UNIQUE
+            chosen |= {
                 "index": index.iid,
                 "equal": len(equal),
                 "low": _LOW[low[1]] if low else None,
                 "high": _HIGH[high[1]] if high else None,
                 "reverse": is_reverse,
-                "is_free": is_free,
             }
-        )
+        if not chosen.get("equal") and (matched := self._matched(info, constraints, used)):
+            chosen["match"] = list(matched)
+            used += matched.values()
+            cost, rows = cost * _MATCHING, rows / _MATCHED ** len(matched)
+        for argument, number in enumerate(used, 1):
+            info.set_aConstraintUsage_argvIndex(number, argument)
+        info.estimatedCost, info.estimatedRows = cost, max(int(rows), 1)
+        info.idxStr = json.dumps(chosen)
         return True
+
+    def _matched(
+        self, info: apsw.IndexInfo, constraints: dict[int, list[tuple[int, int]]], used: list[int]
+    ) -> dict[int, int]:
+        """Return the columns, each with the number of its constraint, by which an automatic index finds rows. IN is no
+        such constraint: SQLite would begin a scan for each of its values.
+        """
+        return {
+            column: number
+            for column, items in sorted(constraints.items())
+            for number, op in items
+            if op == _EQ
+            and column >= 0
+            and number not in used
+            and info.get_aConstraint_collation(number) == "BINARY"
+            and not info.get_aConstraintUsage_in(number)
+        }
 
     def count(self) -> int:
         """Return the number of rows, at least 2, or a guess for those of a system view."""
@@ -246,6 +283,7 @@ class SpaceCursor:
         "_batch",
         "_connection",
         "_is_inside",
+        "_is_match",
         "_plan",
         "_point",
         "_read",
@@ -260,6 +298,7 @@ class SpaceCursor:
         self._table = table
         self._connection = table.connection
         self._is_inside: Callable[[bytes], bool] | None = None
+        self._is_match: Callable[[list[Any]], bool] | None = None
         self._source: ScanSource = _NO_TUPLES
         self._batch: Iterator[list[Any]] = _NO_ROWS
         self._size = 1
@@ -276,13 +315,62 @@ class SpaceCursor:
         if self._point is not None:
             self._find(self._point, args)
             return
-        self._is_inside = None
-        self._source = self._open(self._plan, args)
+        self._is_inside = self._is_match = None
         self._batch, self._read = _NO_ROWS, 0
+        self._size = _FIRST_BATCH if self._connection.may_read_ahead else 1
+        columns = self._plan.get("match")
+        if columns is None:
+            self._source = self._open(self._plan, args)
+        else:
+            self._match(columns, args[: -len(columns)], args[-len(columns) :])
         if self._connection.outer is None:
             self._connection.begin_outer(self)
-        self._size = _FIRST_BATCH if self._connection.may_read_ahead else 1
         self.Next()
+
+    def _match(self, columns: list[int], bounds: tuple[Any, ...], wanted: tuple[Any, ...]) -> None:
+        """Begin a scan for the rows with these values in the columns.
+
+        It looks at all rows the first time, outside of other scans, and if a range differs from that of the automatic
+        index.
+        """
+        if None in wanted:
+            self._source = _NO_TUPLES
+            return
+        connection = self._connection
+        value = wanted[0] if len(wanted) == 1 else wanted
+        place = self._table.space.id, self._text
+        index = connection.automatic.get(place)
+        if index is not None and index.key == bounds:
+            self._take(index.find(value))
+        elif not connection.may_read_ahead:
+            self._source = self._open(self._plan, bounds)
+        elif index is None and (place in connection.automatic or connection.outer is not None):
+            self._source = self._open(self._plan, bounds)
+            index = AutomaticIndex(bounds, self._table.count())
+            connection.leave_out(index.fill(self._batches(), self._table.decoder, columns))
+            connection.automatic[place] = index
+            self._take(index.find(value))
+        else:
+            connection.automatic.setdefault(place)
+            self._source = self._open(self._plan, bounds)
+            get = value_of(columns)
+            self._is_match = lambda row: get(row) == value
+
+    def _take(self, raws: list[bytes]) -> None:
+        """Let these tuples be the scan."""
+        self._source = _NO_TUPLES
+        self._table.reads += len(raws)
+        if len(raws) == 1:
+            self._batch = iter((self._table.decoder.row(raws[0]),))
+        elif raws:
+            self._batch = iter(self._table.decoder.rows(raws))
+
+    def _batches(self) -> Iterator[list[bytes]]:
+        """Return all tuples of the scan; it looks for pauses."""
+        self._size = _BATCH
+        while raws := self._next_tuples():
+            yield raws
+            self._connection.look()
 
     def _prepare(self, text: str | None) -> None:
         """Parse the plan of the following scans. A scan by a whole unique key keeps the types of the key's parts."""
@@ -364,11 +452,24 @@ class SpaceCursor:
 
     def _next_of_batch(self) -> list[Any] | None:
         """Decode the next rows, in batches that grow, and return the first; None at the end."""
+        while raws := self._next_tuples():
+            rows = self._table.decoder.rows(raws)
+            if self._is_match is not None:
+                rows = list(filter(self._is_match, rows))
+            self._batch = iter(rows)
+            row = next(self._batch, None)
+            if row is not None:
+                return row
+            self._connection.look()
+        if self._connection.outer is self:
+            self._connection.outer = None
+        return None
+
+    def _next_tuples(self) -> list[bytes]:
+        """Read the next tuples, and note whether they are the last ones."""
         raws = self._source.fetch(self._size)
         if not raws:
-            if self._connection.outer is self:
-                self._connection.outer = None
-            return None
+            return raws
         self._table.reads += len(raws)
         self._read += len(raws)
         if len(raws) < self._size:
@@ -378,8 +479,7 @@ class SpaceCursor:
             self._size = min(4 * self._size, _BATCH)
         if self._is_inside is not None and not self._is_inside(raws[-1]):
             self._source = _NO_TUPLES
-        self._batch = iter(self._table.decoder.rows(raws))
-        return next(self._batch)
+        return raws
 
     def foreseen_reads(self, reads: int) -> float:
         """Estimate how many more rows the statement reads until this scan ends. `reads` is the number of rows read

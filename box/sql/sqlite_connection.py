@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from box.index import Index
     from box.schema.space import Space
     from box.session import Context
+    from box.sql.automatic_index import AutomaticIndex
     from box.txn.reads import Reader
 
 _MANY_READS: Final = 1500
@@ -122,6 +123,8 @@ class Connection:
         self.tables: dict[int, SpaceTable] = {}
         """The virtual tables by the id of their space."""
         self.outer: SpaceCursor | None = None
+        self.automatic: dict[Any, AutomaticIndex | None] = {}
+        """The automatic indexes of the running statement (`SpaceCursor`)."""
         self._outer_reads = 0
         """The reads of all statements when the scan `outer` began."""
         self._declared: dict[int, tuple[Space, Any]] = {}
@@ -199,6 +202,10 @@ class Connection:
         """Note a scan that begins while there is no other."""
         self.outer, self._outer_reads = cursor, self.reads
 
+    def leave_out(self, reads: int) -> None:
+        """Take these reads for done once, not again for each row of the outermost loop."""
+        self._outer_reads += reads
+
     def foreseen_reads(self) -> float:
         """Return how many rows the statement will read until its outermost loop ends; 0 if that is not known."""
         return 0.0 if self.outer is None else self.outer.foreseen_reads(self.reads - self._outer_reads)
@@ -241,7 +248,11 @@ class Connection:
             self._most_memory = apsw.memory_used() + SIZE_MAX
 
     def release(self) -> None:
-        """Forget the statement that has ended."""
+        """Forget the statement that has ended. Great automatic indexes are freed in many turns."""
+        for index in self.automatic.values():
+            if index is not None and index.is_great:
+                self.env.reads.txns.storage.add_work(index.free_some)
+        self.automatic.clear()
         self._env = self.outer = self.looks_left = None
         if self._pauses is not None:
             self._pauses.end()
@@ -253,6 +264,16 @@ class Connection:
             self._pauses.look()
 
     def _on_progress(self) -> bool:
+        self.look()
+        return False
+
+    def look(self) -> None:
+        """Pause, or end the statement, if it is time.
+
+        Raises:
+            FullError: the statement takes too much memory.
+            TooLong: it has had its time.
+        """
         if not self._has_files and apsw.memory_used() > self._most_memory:
             raise apsw.FullError("database or disk is full")
         if self._pauses is not None:
@@ -263,7 +284,6 @@ class Connection:
             if self.env.clock() > self.end:
                 raise TooLong(is_surely=False)
             self.looks_left -= 1
-        return False
 
     # --- functions ---
 

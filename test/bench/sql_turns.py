@@ -23,12 +23,15 @@ _FEW = (
     "SELECT DISTINCT name FROM turns ORDER BY name",
     "SELECT * FROM turns ORDER BY name",
     "SELECT name, COUNT(*) FROM turns GROUP BY name",
+    "SELECT a.id, b.id FROM turns AS a JOIN turns AS b ON a.name = b.name",
+    "SELECT a.id, b.id FROM turns AS a JOIN turns AS b ON a.name = b.name AND a.kind = b.kind",
 )
 _MANY = (
     "SELECT COUNT(*) FROM (SELECT DISTINCT name FROM turns)",
     "SELECT kind, SUM(price) FROM turns GROUP BY kind",
     "SELECT name, COUNT(*), SUM(price) FROM turns GROUP BY name HAVING COUNT(*) > 100",
     "SELECT * FROM turns ORDER BY name LIMIT 5",
+    "SELECT a.id, b.id FROM turns AS a JOIN turns AS b ON a.name = b.name WHERE a.id < 100",
 )
 _ROUNDS = 2
 """Each query runs twice: copies of the table are made in between."""
