@@ -158,6 +158,7 @@ class LogLoader:
         self._elections = elections
         self._ctx = ctx
         self._deferred: DeferredIndexes | None = None
+        self._fold = dml.log_fold()
         self._begun: list[Change] = []
         """Changes of the next transaction that `add_run` has made already."""
         self._promotions: set[tuple[int, int]] = set()
@@ -217,9 +218,11 @@ class LogLoader:
             stop = run.end_of(first)
             if stop - first > _PLAIN_SIZE:
                 return first
-        changes = self._dml.load_changes(self, run.kinds[first:stop], run.bodies[first:stop], is_sync=False)
-        end = max(first, run.end_of_last(first + len(changes)))
-        self._begun = changes[end - first :]
+        end = self._fold.execute(self, run, first, stop)
+        if end == first:
+            changes = self._dml.load_changes(self, run.kinds[first:stop], run.bodies(first, stop), is_sync=False)
+            end = max(first, run.end_of_last(first + len(changes)))
+            self._begun = changes[end - first :]
         if end > first:
             newest = run.row(end - 1)
             if self._promotions:

@@ -132,17 +132,18 @@ def test_an_error_in_a_plain_transaction_stops_the_start(tmp_path: Path, monkeyp
             )
 
     asyncio.run(make())
-    decode = reader.plain_runs
+    decode = reader.parts_of
 
-    def spoiled(block: bytes) -> list[PlainRun | list[Row]]:
-        parts = decode(block)
+    def spoiled(blocks: list[bytes]) -> list[PlainRun | list[Row]]:
+        parts = decode(blocks)
         for part in parts:
-            for number, body in enumerate(part.bodies if isinstance(part, PlainRun) else []):
-                if body.endswith(b"\x91\x03"):  # the replace becomes an insert of a tuple that exists
-                    part.kinds[number], part.bodies[number] = 2, body[:-1] + b"\x01"
+            for number, rest in enumerate(part.rests if isinstance(part, PlainRun) else []):
+                if isinstance(part, PlainRun) and rest.endswith(b"\x91\x03"):
+                    # The replace becomes an insert of a tuple that exists.
+                    part.kinds[number], part.rests[number], part.values = 2, rest[:-1] + b"\x01", None
         return parts
 
-    monkeypatch.setattr(reader, "plain_runs", spoiled)
+    monkeypatch.setattr(reader, "parts_of", spoiled)
 
     async def start(force: bool) -> list[Any]:
         async with Node(str(tmp_path), force_recovery=force) as node:
