@@ -29,10 +29,10 @@ from box.data.codec import pack, unpack
 from box.data.field_changes import FieldChanges
 from box.data.marks import FLOAT32
 from box.errors import BoxError
-from box.journal.split_rows import index_base_of, space_id_of, values_of
 from box.txn.fast_path import CHANGES
 from box.wire.change import DELETE, REPLACE, UPDATE, decode_change
 from box.wire.constants import Key
+from box.wire.split_bodies import decode_rests, index_base_of, space_id_of
 
 if TYPE_CHECKING:
     from box.data.keydef import SortKey
@@ -113,7 +113,7 @@ class _Fold:
         argument: Any = request.tuple if kind <= REPLACE else request
         CHANGES[kind](self._overlay, self.space, argument)
 
-    def open(self, key: SortKey) -> list[Any] | None:
+    def fields_of(self, key: SortKey) -> list[Any] | None:
         """Return the fields of the tuple with a key, which are its state then.
 
         Returns None if there is none, or if it takes more than changing the fields to change it.
@@ -226,7 +226,7 @@ class LogFold:
     def _execute(self, run: PlainRun, first: int, stop: int, starts: list[bytes]) -> int:
         """Execute rows. Returns the number of the first wrong one, before which nothing was executed, or `stop`."""
         rests = run.rests[first:stop]
-        values = values_of(run, first, stop) if run.values is None else run.values[first:stop]
+        values = decode_rests(starts, rests) if run.values is None else run.values[first:stop]
         if values is None:
             return first
         kinds = run.kinds[first:stop]
@@ -294,7 +294,7 @@ def _fold_rows(
                     key = parse(key_values, True)
                     fields = state.get(key)
                     if type(fields) is not list:
-                        fields = fold.open(key)
+                        fields = fold.fields_of(key)
                     if fields is not None and changes.apply(fields, ops):
                         continue
             else:
@@ -304,7 +304,7 @@ def _fold_rows(
                     key = key_of(fields)
                     fields = state.get(key)
                     if type(fields) is not list:
-                        fields = fold.open(key)
+                        fields = fold.fields_of(key)
                     if fields is not None and changes.apply(fields, ops):
                         continue
             fold.change(kind, start + rest)
