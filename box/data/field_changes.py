@@ -25,9 +25,10 @@ class FieldChanges:
     `index_base` is the number that operations use for the first field.
     """
 
-    __slots__ = ("_doubles", "_places")
+    __slots__ = ("_doubles", "_places", "index_base")
 
     def __init__(self, fmt: TupleFormat, index_base: int, excluded: Set[int]) -> None:
+        self.index_base = index_base
         self._doubles = fmt.double_fields
         self._places: dict[Any, _Place] = {}
         numbers = {name: number for name, number in fmt.names.items() if number < _PLACES_MAX}
@@ -44,11 +45,15 @@ class FieldChanges:
         if type(ops) is not list:
             return False
         if len(ops) == 1:
-            change = self._change(fields, ops[0])
-            if change is None:
-                return False
-            fields[change[0]] = change[1]
-            return True
+            # As below, without a call and a dictionary: most updates have one operation.
+            op = ops[0]
+            if type(op) is list and len(op) == _OPERATION_SIZE and op[0] == "=":
+                _, place, value = op
+                found = self._places.get(place) if type(place) is int or type(place) is str else None
+                if found is None or found[0] >= len(fields) or not found[1](value):
+                    return False
+                fields[found[0]] = value
+                return True
         changes: dict[int, Any] = {}
         for op in ops:
             change = self._change(fields, op)

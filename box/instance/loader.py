@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 ROWS_A_TURN: Final = 64
 """The number of rows of the log that are executed without giving way, which takes one or two milliseconds."""
-_ROWS_A_RUN: Final = 256
+_ROWS_A_RUN: Final = 512
 """The number of rows of plain transactions that are executed together and without giving way."""
 _PLAIN_SIZE: Final = 1024
 """The greatest number of rows of a plain transaction that is executed without giving way, in two or three ms."""

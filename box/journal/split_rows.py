@@ -15,7 +15,7 @@ from typing import Final
 
 from box.journal.plain_runs import PlainRun
 from box.wire.change_run import HEAD_SIZE
-from box.wire.split_bodies import KIND_CLASSES, START, class_of, decode_rests, have_tuples
+from box.wire.split_bodies import KIND_CLASSES, START, class_of, decode_rests
 from box.wire.vclock import VCLOCK_MAX
 
 _LARGE: Final = 4096
@@ -84,7 +84,6 @@ def _split(block: bytes, pattern: re.Pattern[bytes], letter: str) -> PlainRun | 
         bytes(map(classes.__getitem__, starts)) != kinds.translate(KIND_CLASSES)
         or not all(map(lt, lsns, lsns[1:]))
         or max(map(len, rests)) > _LARGE
-        or not have_tuples(kinds, rests)
     ):
         return None
     tail = _TIME_SIZE + len(starts[-1]) + len(rests[-1])

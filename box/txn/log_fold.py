@@ -28,11 +28,12 @@ from typing import TYPE_CHECKING, Any, Final
 from box.data.codec import pack, unpack
 from box.data.field_changes import FieldChanges
 from box.data.marks import FLOAT32
+from box.data.update import check_operations
 from box.errors import BoxError
 from box.txn.fast_path import CHANGES
 from box.wire.change import DELETE, REPLACE, UPDATE, decode_change
 from box.wire.constants import Key
-from box.wire.split_bodies import decode_rests, index_base_of, space_id_of
+from box.wire.split_bodies import decode_rests, index_base_of, is_doubtful, space_id_of
 
 if TYPE_CHECKING:
     from box.data.keydef import SortKey
@@ -50,12 +51,10 @@ _TUPLE_KEY: Final = int(Key.TUPLE)
 class _Fold:
     """Changes of one space that its primary index does not have yet."""
 
-    def __init__(self, space: Space, plan: WritePlan) -> None:
+    def __init__(self, space: Space, plan: WritePlan, ignored: list[BoxError]) -> None:
         self.space = space
         self.plan = plan
         self.state: dict[SortKey, Any] = {}
-        self.ignored: list[BoxError] = []
-        """Errors of upserts, which are reported when the index takes the changes."""
         self.rests: list[bytes] = []
         self.values: list[Any] = []
         """The rows that the state refers to, and their decoded values."""
@@ -63,7 +62,7 @@ class _Fold:
         self.size_limit = 0
         """The size in bytes up to which no row of the run can make a tuple too large."""
         overlay = self._overlay = copy(plan)
-        overlay.ignore = self.ignored.append
+        overlay.ignore = ignored.append
         overlay.find, overlay.put, overlay.remove = self._find, self._put, self._remove
         overlay.add, overlay.replace = self._add, self._replace
 
@@ -134,31 +133,36 @@ class _Fold:
         self.state[key] = fields
         return fields  # type: ignore[no-any-return]
 
+    def insert(self, key: SortKey, ops: Any, rest: bytes, index_base: int) -> bool:
+        """Insert the tuple of an UPSERT, whose operations are decoded.
+
+        Returns False, having done nothing, if there is a tuple with its key, or if encoding the operations does not
+        give back their bytes.
+
+        Raises:
+            BoxError: the operations are malformed.
+        """
+        packed = pack(ops)
+        if not rest.startswith(packed) or self._find(key) is not None:
+            return False
+        check_operations(ops, fmt=self.plan.format, index_base=index_base)
+        self.state[key] = rest[len(packed) + 1 :]
+        return True
+
     def settle(self) -> None:
         """Give the changes to the index."""
-        rests, plan, state = self.rests, self.plan, self.state
-        replace, remove = plan.replace, plan.remove
+        rests = self.rests
         keys, raws = [], []
-        for key, entry in state.items():
+        changed: list[tuple[SortKey, bytes | None]] = []
+        for key, entry in self.state.items():
             if type(entry) is int:
                 keys.append(key)
                 raws.append(rests[entry])
-            elif type(entry) is list:
-                replace(key, pack(entry))
-            elif entry is None:
-                remove(key)
             else:
-                replace(key, entry)
+                changed.append((key, pack(entry) if type(entry) is list else entry))
         if keys:
-            _replace_all(plan, keys, raws)
-        for error in self.ignored:
-            plan.ignore(error)
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget all changes."""
-        self.state.clear()
-        self.ignored.clear()
+            _replace_all(self.plan, keys, raws)
+        self.plan.set_many(changed)
 
 
 _Start = tuple[dict[Any, Any], Any, Any, Any, _Fold, Any]
@@ -173,6 +177,8 @@ class LogFold:
         self._planner = planner
         self._counters = counters
         self._starts: dict[bytes, _Start] = {}
+        self._ignored: list[BoxError] = []
+        """Errors of upserts, which are reported when the indexes take the changes."""
 
     def execute(self, spaces: SpaceSource, run: PlainRun, first: int, stop: int) -> int:
         """Execute the rows from `first` to `stop`, which are whole transactions, as far as they are usual.
@@ -220,7 +226,9 @@ class LogFold:
         return True
 
     def _learn(self, start: bytes, space: Space, plan: WritePlan) -> _Start:
-        fold = next((known[4] for known in self._starts.values() if known[4].plan is plan), None) or _Fold(space, plan)
+        fold = next((known[4] for known in self._starts.values() if known[4].plan is plan), None) or _Fold(
+            space, plan, self._ignored
+        )
         return fold.state, plan.format.fits, plan.key_of, plan.parse, fold, fold.changes(index_base_of(start))
 
     def _execute(self, run: PlainRun, first: int, stop: int, starts: list[bytes]) -> int:
@@ -241,8 +249,10 @@ class LogFold:
         for fold in folds:
             if done == len(rests):
                 fold.settle()
-            else:
-                fold.clear()
+            fold.state.clear()
+        for error in self._ignored if done == len(rests) else ():
+            self._planner.on_ignored(error)
+        self._ignored.clear()
         return first + done
 
 
@@ -298,14 +308,23 @@ def _fold_rows(
                     if fields is not None and changes.apply(fields, ops):
                         continue
             else:
-                ops, _, fields = value
+                ops, mark, fields = value
                 # The mark of a float may be in the operations; only one in a field of type double is wrong.
-                if not (FLOAT32 in rest and fold.has_doubles) and fits(rest, fields):
+                if (
+                    mark == _TUPLE_KEY
+                    and type(mark) is int
+                    and not (is_doubtful(rest) or (FLOAT32 in rest and fold.has_doubles))
+                    and fits(rest, fields)
+                ):
                     key = key_of(fields)
                     fields = state.get(key)
                     if type(fields) is not list:
                         fields = fold.fields_of(key)
-                    if fields is not None and changes.apply(fields, ops):
+                    if (
+                        changes.apply(fields, ops)
+                        if fields is not None
+                        else fold.insert(key, ops, rest, changes.index_base)
+                    ):
                         continue
             fold.change(kind, start + rest)
     except BoxError:

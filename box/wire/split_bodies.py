@@ -16,8 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import msgpack
-
 from box.data.codec import decode_ext, unpack_many
 from box.data.marks import FIXARRAY, FIXMAP
 from box.wire.change import DELETE, INSERT, REPLACE, UPDATE, UPSERT
@@ -39,7 +37,6 @@ _CLASSES: Final[dict[tuple[int, int], int]] = {
 """The class by the key of the first array in a body and the number of arrays."""
 _TRIPLE: Final = bytes((FIXARRAY | 3,))
 """Before the two arrays of a body and the key between them, this makes an array of the three."""
-_TUPLE_KEY: Final = bytes((Key.TUPLE,))
 
 
 def class_of(start: bytes) -> int:
@@ -71,32 +68,11 @@ def decode_rests(
     return unpack_many(rests, ext_hook)
 
 
-def have_tuples(kinds: bytes, rests: list[bytes]) -> bool:
-    """Return whether the key after the operations of each UPSERT is that of a tuple, in one byte.
+def is_doubtful(rest: bytes) -> bool:
+    """Return whether the key between the two arrays of a rest may be an integer that takes more than one byte.
 
-    A number in a wider form is no key in Tarantool. Decoded, it would look the same.
+    Tarantool does not take such a number for a key, but decoded it looks the same. Usually what is found here is a part
+    of something else.
     """
-    # Parts of these forms of 0x21: an integer of 8 bits, larger ones, a double, a float. They are usually something
-    # else, so that only what contains one has to be looked at.
-    return UPSERT not in kinds or all(
-        _has_tuple(rest)
-        for kind, rest in zip(kinds, rests, strict=True)
-        if kind == UPSERT
-        and (
-            b"\xcc\x21" in rest
-            or b"\xd0\x21" in rest
-            or b"\x00\x21" in rest
-            or b"\x40\x40\x80\x00" in rest
-            or b"\xca\x42\x04\x00" in rest
-        )
-    )
-
-
-def _has_tuple(rest: bytes) -> bool:
-    unpacker: Any = msgpack.Unpacker(raw=True, strict_map_key=False)
-    unpacker.feed(rest)
-    try:
-        unpacker.skip()
-    except (ValueError, msgpack.exceptions.UnpackException):
-        return False
-    return rest[unpacker.tell() : unpacker.tell() + 1] == _TUPLE_KEY
+    # Wider forms of 0x21: integers of 8 bits have these marks, larger ones end so.
+    return b"\xcc\x21" in rest or b"\xd0\x21" in rest or b"\x00\x21" in rest
