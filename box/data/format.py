@@ -288,6 +288,27 @@ class TupleFormat:
         """
         return _compile_validate_many(self._tree, self.validate)
 
+    @cached_property
+    def fits_all(self) -> Callable[[Sequence[bytes], Sequence[Any]], bool]:
+        """A function that checks tuples with their decoded values. It may return False for valid tuples, which then
+        have to be checked with `validate`.
+        """
+        return _compile_fits_all(self._tree)
+
+    @cached_property
+    def fits(self) -> Callable[[bytes, Any], bool]:
+        """A function that checks a tuple with its decoded value as `fits_all` does."""
+        return _compile_fits(self._tree)
+
+    def field_checker(self, fieldno: int) -> Callable[[Any], bool] | None:
+        """Return a predicate: may a decoded value stand in a top-level field? Returns None if that depends on what is
+        inside the value.
+        """
+        if fieldno >= len(self._tree.nodes):
+            return checker(FieldType.ANY)
+        node = self._tree.nodes[fieldno]
+        return None if node.children else checker(node.type, node.is_nullable)
+
     def validate_naming(self, other: TupleFormat) -> Callable[[bytes], list[Any]]:
         """Return a function that checks a tuple as `validate` does. Its errors show the field names of `other`."""
         tree = copy(self._tree)
@@ -431,6 +452,33 @@ def validate_many(raws):
     }
     exec(compiled_source(source), names)
     compiled: Callable[[Sequence[bytes]], list[list[Any]]] = names.pop("validate_many")
+    return compiled
+
+
+def _compile_fits_all(tree: _FieldTree) -> Callable[[Sequence[bytes], Sequence[Any]], bool]:
+    """Compile `fits_all(raws, found)`, which only has the inline checks of the common case."""
+    source = f"""
+def fits_all(raws, found):
+    for raw, f in zip(raws, found):
+        if not ({_common_case(tree)}):
+            return False
+    return True
+"""
+    names: dict[str, Any] = {**TYPE_SETS, "has_single_float": tree.has_single_float}
+    exec(compiled_source(source), names)
+    compiled: Callable[[Sequence[bytes], Sequence[Any]], bool] = names.pop("fits_all")
+    return compiled
+
+
+def _compile_fits(tree: _FieldTree) -> Callable[[bytes, Any], bool]:
+    """Compile `fits(raw, f)`, which only has the inline checks of the common case."""
+    source = f"""
+def fits(raw, f):
+    return {_common_case(tree)}
+"""
+    names: dict[str, Any] = {**TYPE_SETS, "has_single_float": tree.has_single_float}
+    exec(compiled_source(source), names)
+    compiled: Callable[[bytes, Any], bool] = names.pop("fits")
     return compiled
 
 

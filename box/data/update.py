@@ -121,14 +121,14 @@ def _apply_fast(raw: bytes, ops: Any, fmt: TupleFormat, index_base: int) -> list
             return None
         seen.add(number)
         if opcode != "=":
-            argument = _sum(opcode, fields[number], argument, fmt.double_fields, number)
+            argument = sum_of(opcode, fields[number], argument, fmt.double_fields, number)
             if argument is None:
                 return None
         fields[number] = argument
     return fields
 
 
-def _sum(opcode: Any, old: Any, other: Any, double_fields: frozenset[int], number: int) -> int | float | None:
+def sum_of(opcode: Any, old: Any, other: Any, double_fields: frozenset[int], number: int) -> int | float | None:
     """Return the sum of two integers, or of two numbers in a field of type double; None for anything else.
 
     A sum of floats in other fields may have to be stored with single precision, and decimals have separate rules.

@@ -178,6 +178,14 @@ class Index(ABC):
         """
         return 0
 
+    def set_many(self, changes: Iterable[tuple[SortKey, Entry | None]]) -> None:
+        """Set the entries of many keys; None removes a key, and an absent one is ignored then."""
+        for sort_key, entry in changes:
+            if entry is None:
+                self.remove(sort_key)
+            else:
+                self.replace(sort_key, entry)
+
     def move(self, old_key: SortKey, new_key: SortKey, entry: Entry) -> None:
         """Remove the key of a tuple, and set the entry of another key, that of the tuple that replaces it."""
         self.remove(old_key)

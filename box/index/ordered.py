@@ -27,7 +27,7 @@ its key is changed again.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, takewhile
 from typing import Any, ClassVar, Final
 
@@ -138,6 +138,30 @@ class OrderedIndex(Index):
             self._size += count
             self.version += count
         return count
+
+    def set_many(self, changes: Iterable[tuple[SortKey, Entry | None]]) -> None:
+        memory, tree, find = self.memory, self._tree, self.find
+        if self.listeners or memory is None:
+            super().set_many(changes)
+            return
+        growth = size = 0
+        try:
+            for sort_key, entry in changes:
+                old = find(sort_key)
+                if entry is not None:
+                    tree[sort_key] = entry
+                    size += len(entry)
+                    growth += 1
+                elif old is not None:
+                    del tree[sort_key]
+                if old is not None:
+                    size -= len(old)
+                    growth -= 1
+        finally:
+            self._size += growth
+            self.tuple_bytes += size
+            memory.room -= size + growth * self.weight
+            self.version += 1
 
     def replace(self, sort_key: SortKey, entry: Entry) -> Entry | None:
         if self.listeners:

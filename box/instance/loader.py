@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 ROWS_A_TURN: Final = 64
 """The number of rows of the log that are executed without giving way, which takes one or two milliseconds."""
-_ROWS_A_RUN: Final = 256
+_ROWS_A_RUN: Final = 512
 """The number of rows of plain transactions that are executed together and without giving way."""
 _PLAIN_SIZE: Final = 1024
 """The greatest number of rows of a plain transaction that is executed without giving way, in two or three ms."""
@@ -158,6 +158,7 @@ class LogLoader:
         self._elections = elections
         self._ctx = ctx
         self._deferred: DeferredIndexes | None = None
+        self._fold = dml.log_fold()
         self._begun: list[Change] = []
         """Changes of the next transaction that `add_run` has made already."""
         self._promotions: set[tuple[int, int]] = set()
@@ -217,9 +218,11 @@ class LogLoader:
             stop = run.end_of(first)
             if stop - first > _PLAIN_SIZE:
                 return first
-        changes = self._dml.load_changes(self, run.kinds[first:stop], run.bodies[first:stop], is_sync=False)
-        end = max(first, run.end_of_last(first + len(changes)))
-        self._begun = changes[end - first :]
+        end = self._fold.execute(self, run, first, stop)
+        if end == first:
+            changes = self._dml.load_changes(self, run.kinds[first:stop], run.bodies(first, stop), is_sync=False)
+            end = max(first, run.end_of_last(first + len(changes)))
+            self._begun = changes[end - first :]
         if end > first:
             newest = run.row(end - 1)
             if self._promotions:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from operator import add
 from typing import Any, Final
 
 import msgpack
@@ -58,27 +59,34 @@ _NO_HEAD: Final[_Head] = (b"\xc1", 0, 0, 0, struct.Struct("").unpack_from, 0)
 class PlainRun:
     """Consecutive plain transactions of one instance. The columns have one item for each row, and the lsns grow.
 
-    `ends` has the number of rows up to the end of each transaction. `tm` is the time of the last row in seconds.
+    `ends` has the number of rows up to the end of each transaction. `tm` is the time of the last row in seconds. A body
+    is a start and a rest (`box.journal.split_rows`); if `starts` is empty, each rest is the whole body. `values` are
+    the decoded rests, or None if they have to be decoded again.
     """
 
-    __slots__ = ("bodies", "ends", "kinds", "lsns", "replica_id", "tm")
+    __slots__ = ("ends", "kinds", "lsns", "replica_id", "rests", "starts", "tm", "values")
 
     def __init__(self, replica_id: int) -> None:
         self.replica_id = replica_id
         self.kinds: list[int] = []
-        self.lsns: list[int] = []
-        self.bodies: list[bytes] = []
-        self.ends: list[int] = []
+        self.lsns: Sequence[int] = []
+        self.starts: list[bytes] = []
+        self.rests: list[bytes] = []
+        self.values: list[Any] | None = None
+        self.ends: Sequence[int] = []
         self.tm = 0.0
 
     def __len__(self) -> int:
-        return len(self.lsns)
+        return len(self.rests)
 
-    def adders(
-        self,
-    ) -> tuple[Callable[[int], None], Callable[[int], None], Callable[[bytes], None], Callable[[int], None]]:
-        """Return functions that append to the kinds, the lsns, the bodies and the ends."""
-        return self.kinds.append, self.lsns.append, self.bodies.append, self.ends.append
+    def body(self, number: int) -> bytes:
+        """Return the body of a row."""
+        return self.starts[number] + self.rests[number] if self.starts else self.rests[number]
+
+    def bodies(self, first: int, stop: int) -> list[bytes]:
+        """Return the bodies of the rows from `first` to `stop`."""
+        rests = self.rests[first:stop]
+        return list(map(add, self.starts[first:stop], rests)) if self.starts else rests
 
     def end_of_last(self, count: int) -> int:
         """Return how many of the first `count` rows belong to transactions that end among them."""
@@ -102,7 +110,7 @@ class PlainRun:
             self.tm,
             tsn=self.lsns[first],
             is_commit=is_commit,
-            body=self.bodies[number],
+            body=self.body(number),
         )
 
     def rows(self) -> list[Row]:
@@ -120,11 +128,25 @@ class PlainRun:
             yield [self.row(number) for number in range(first, end)]
             first = end
 
+
+class _GrowingRun(PlainRun):
+    """A run that gets its rows one by one."""
+
+    __slots__ = ()
+    lsns: list[int]
+    ends: list[int]
+
+    def adders(
+        self,
+    ) -> tuple[Callable[[int], None], Callable[[int], None], Callable[[bytes], None], Callable[[int], None]]:
+        """Return functions that append to the kinds, the lsns, the bodies and the ends."""
+        return self.kinds.append, self.lsns.append, self.rests.append, self.ends.append
+
     def take_unfinished(self) -> list[Row]:
         """Remove the rows after the last whole transaction, and return them."""
         end = self.ends[-1] if self.ends else 0
         rows = [self.row(number) for number in range(end, len(self))]
-        del self.kinds[end:], self.lsns[end:], self.bodies[end:]
+        del self.kinds[end:], self.lsns[end:], self.rests[end:]
         return rows
 
 
@@ -143,7 +165,7 @@ def plain_runs(block: bytes) -> list[PlainRun | list[Row]]:
 def _plain_runs(block: bytes, unpacker: Any) -> list[PlainRun | list[Row]]:
     skip, tell, starts_with = unpacker.skip, unpacker.tell, block.startswith
     parts = _Parts()
-    run, is_open, last = PlainRun(0), False, 0
+    run, is_open, last = _GrowingRun(0), False, 0
     add_kind, add_lsn, add_body, add_end = run.adders()
     heads: dict[bytes, _Head] = {}
     head, pairs, kind, replica_id, unpack_from, size = _NO_HEAD
@@ -182,7 +204,7 @@ def _plain_runs(block: bytes, unpacker: Any) -> list[PlainRun | list[Row]]:
                     add_end(len(run.lsns))
             else:
                 pos = parts.add_other(block, unpacker)
-                run, is_open = PlainRun(0), False
+                run, is_open = _GrowingRun(0), False
     except StackError:
         raise
     except (IndexError, ValueError, AttributeError, TypeError, struct.error, msgpack.exceptions.UnpackException):
@@ -221,11 +243,11 @@ class _Parts:
 
     def __init__(self) -> None:
         self.is_open = False
-        self._parts: list[PlainRun | list[Row]] = []
+        self._parts: list[_GrowingRun | list[Row]] = []
 
-    def begin(self, replica_id: int) -> PlainRun:
+    def begin(self, replica_id: int) -> _GrowingRun:
         """Begin a run."""
-        run = PlainRun(replica_id)
+        run = _GrowingRun(replica_id)
         self._parts.append(run)
         return run
 
@@ -250,6 +272,6 @@ class _Parts:
     def finish(self) -> list[PlainRun | list[Row]]:
         """Return all parts that have rows. A transaction without an end is a list."""
         newest = self._parts[-1] if self._parts else None
-        if isinstance(newest, PlainRun) and (unfinished := newest.take_unfinished()):
+        if isinstance(newest, _GrowingRun) and (unfinished := newest.take_unfinished()):
             self._parts.append(unfinished)
         return [part for part in self._parts if part]

@@ -18,6 +18,7 @@ from box.journal.log_gap import XlogGapError, gap_before, gap_between
 from box.journal.packet_runs import fresh_runs, packet_runs
 from box.journal.plain_runs import PlainRun, plain_runs
 from box.journal.rows import decode_rows
+from box.journal.split_rows import split_block
 from box.journal.storage import Storage, failed
 from box.journal.xlog import MARKER_SIZE, Meta, XlogDecoder
 from box.journal.xlog_errors import XlogError
@@ -33,6 +34,8 @@ _RUN_BYTES: Final = 512 * 1024
 """`next_runs` stops after this many bytes of rows, plus up to one block."""
 _ROW_BYTES: Final = 32 * 1024
 """The same for `next_rows` and `next_parts`: a millisecond or two."""
+_SMALL: Final = 1024
+"""The size in bytes of blocks that are not split any further when an unusual row is among theirs."""
 
 
 class LogPosition(NamedTuple):
@@ -249,7 +252,7 @@ class LogReader:
         """Return new rows of some blocks, or None at the end. The list is empty if the blocks have no new row."""
         blocks = self._next_blocks(_ROW_BYTES)
         self._file_clock = None
-        return self._fresh(self._decoded(blocks, decode_rows)) if blocks else None
+        return self._fresh(self._decoded(blocks, _rows)) if blocks else None
 
     def next_parts(self) -> list[PlainRun | list[Row]] | None:
         """Return new rows of some blocks, plain transactions as runs, or None at the end."""
@@ -259,7 +262,7 @@ class LogReader:
             return None
         vclock = self.vclock
         parts: list[PlainRun | list[Row]] = []
-        for part in self._decoded(blocks, plain_runs):
+        for part in self._decoded(blocks, parts_of):
             if isinstance(part, PlainRun) and part.lsns[0] > vclock[part.replica_id]:
                 vclock[part.replica_id] = part.lsns[-1]
                 parts.append(part)
@@ -312,7 +315,7 @@ class LogReader:
             else:
                 self._step(self._following)
 
-    def _decoded(self, blocks: list[bytes], decode: Callable[[bytes], list[T]]) -> list[T]:
+    def _decoded(self, blocks: list[bytes], decode: Callable[[list[bytes]], list[T]]) -> list[T]:
         """Decode blocks together, or one by one if a row is malformed.
 
         The rows before a malformed one still count: its error is raised by the next read, unless it is in the first
@@ -320,13 +323,13 @@ class LogReader:
         """
         if len(blocks) > 1:
             try:
-                return decode(b"".join(blocks))
+                return decode(blocks)
             except XlogError:
                 pass
         decoded: list[T] = []
         for number, block in enumerate(blocks):
             try:
-                decoded += decode(block)
+                decoded += decode([block])
             except XlogError as error:
                 if self._directory.force_recovery:
                     self._log.error(f"can't decode row: {error.message}")
@@ -448,3 +451,27 @@ class LogReader:
         if self._blocks is not None:
             self._blocks.close()
             self._blocks = None
+
+
+def _rows(blocks: list[bytes]) -> list[Row]:
+    """Return the rows of blocks.
+
+    Raises:
+        XlogError: a row is malformed.
+    """
+    return decode_rows(b"".join(blocks))
+
+
+def parts_of(blocks: list[bytes]) -> list[PlainRun | list[Row]]:
+    """Return the rows of blocks, plain transactions as runs, as many as possible with `starts`.
+
+    Raises:
+        XlogError: a row is malformed.
+    """
+    block = b"".join(blocks)
+    if (run := split_block(block)) is not None:
+        return [run]
+    if len(blocks) == 1 or len(block) < _SMALL:
+        return plain_runs(block)
+    half = len(blocks) // 2
+    return parts_of(blocks[:half]) + parts_of(blocks[half:])

@@ -42,6 +42,7 @@ from box.txn.fast_run import (
 )
 from box.txn.gathered import gather, leave_rows_out
 from box.txn.general import GeneralWrite
+from box.txn.log_fold import LogFold
 from box.txn.pending import Outcome, WaitingWrite, completed
 from box.txn.point_writes import ROWS_MAX, PointWriter
 from box.txn.reads import Reader
@@ -157,6 +158,10 @@ class Dml:
     def deferred_indexes(self, log: Log) -> DeferredIndexes:
         """Return an object that leaves out secondary indexes while a log is read."""
         return DeferredIndexes(self._planner, log)
+
+    def log_fold(self) -> LogFold:
+        """Return an object that executes runs of the log."""
+        return LogFold(self._planner, self.counters)
 
     def set_memory(self, has_memory: bool) -> None:
         """Set the error injection ERRINJ_TUPLE_ALLOC: without memory no tuple can be stored."""

@@ -61,6 +61,7 @@ class WritePlan:
         "remove",
         "replace",
         "secondary",
+        "set_many",
         "validate",
         "validate_fields",
     )
@@ -110,6 +111,7 @@ class WritePlan:
             self.replace = index.replace
             self.put = index.put
             self.remove = index.remove
+            self.set_many = index.set_many
 
     def on(self, indexes: list[Any], memory: MemoryQuota) -> WritePlan:
         """Return a copy for other indexes with the same definitions, the primary one first, and other memory."""

@@ -93,7 +93,7 @@ def test_a_run_has_whole_transactions(specs: list[list[tuple[int, int, bool, int
 def test_usual_transactions_are_runs() -> None:
     """Single rows and long transactions of one instance make one run, from the first lsn on."""
     parts = plain_runs(encoded([[(3, 0, False, 0)], [(2, 0, False, 0)] * 200, [(9, 0, False, 0)]], 0))
-    assert [type(part) for part in parts] == [PlainRun]
+    assert len(parts) == 1
     assert isinstance(parts[0], PlainRun)
     assert parts[0].ends == [1, 201, 202]
     assert parts[0].tm == NOW
