@@ -7,7 +7,7 @@ them. A doubt about a deferred key in an open transaction waits until the commit
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -98,14 +98,38 @@ class ForeignKeys:
         """The doubts of running statements."""
         self._alone: set[Context] = set()
         """Contexts whose running statement is a whole transaction: nothing can be deferred beyond it."""
+        self._version = -1
+        """The version of the dictionary in which `_by_child` and `_by_parent` list the keys of spaces by their ids."""
+        self._by_child: dict[int, list[ForeignKeyDef]] = {}
+        self._by_parent: dict[int, list[ForeignKeyDef]] = {}
 
     def has_any(self, space: Space) -> bool:
         """Return whether a space is the child or the parent of a foreign key."""
-        return any(space.id in (key.child_id, key.parent_id) for key in self._schema.foreign_keys.values())
+        return bool(self._of_child(space) or self._of_parent(space))
 
     def has_children(self, space: Space) -> bool:
         """Return whether other tables refer to a space."""
-        return any(space.id == key.parent_id for key in self._schema.foreign_keys.values())
+        return bool(self._of_parent(space))
+
+    def _of_child(self, space: Space) -> Sequence[ForeignKeyDef]:
+        self._stay_fresh()
+        return self._by_child.get(space.id, ())
+
+    def _of_parent(self, space: Space) -> Sequence[ForeignKeyDef]:
+        self._stay_fresh()
+        return self._by_parent.get(space.id, ())
+
+    def _stay_fresh(self) -> None:
+        """Note which keys a space has, after a change of the dictionary."""
+        if self._version == self._schema.version:
+            return
+        by_child: dict[int, list[ForeignKeyDef]] = {}
+        by_parent: dict[int, list[ForeignKeyDef]] = {}
+        for key in self._schema.foreign_keys.values():
+            by_child.setdefault(key.child_id, []).append(key)
+            by_parent.setdefault(key.parent_id, []).append(key)
+        self._by_child, self._by_parent = by_child, by_parent
+        self._version = self._schema.version
 
     def before_store(
         self, ctx: Context, space: Space, old: list[Value] | None, new: list[Value] | None
@@ -116,8 +140,8 @@ class ForeignKeys:
             ClientError: ACCESS_DENIED, the user may not read a parent of the new row.
         """
         if new is not None:
-            for key in self._schema.foreign_keys.values():
-                if key.child_id == space.id and all(new[child] is not None for child, _ in key.links):
+            for key in self._of_child(space):
+                if all(new[child] is not None for child, _ in key.links):
                     self._schema.space(key.parent_id).check_access(ctx.credentials, Privilege.R)
         return PendingActions(self, ctx, space, old)
 
@@ -125,9 +149,7 @@ class ForeignKeys:
 
     def check_parents(self, ctx: Context, space: Space, row: list[Value]) -> None:
         """Record a doubt for each foreign key of a child row that has no parent now."""
-        for key in self._schema.foreign_keys.values():
-            if key.child_id != space.id:
-                continue
+        for key in self._of_child(space):
             values = tuple(row[child] for child, _ in key.links)
             if None not in values and not self._has_parent(ctx, key, values):
                 self._doubt(ctx, _Doubt(key, values))
@@ -139,8 +161,8 @@ class ForeignKeys:
             ClientError: SQL_EXECUTE, the row has no parent, is not its own, and the key is not deferred.
         """
         is_deferring = self._schema.session_settings.value(ctx.session, "sql_defer_foreign_keys")
-        for key in self._schema.foreign_keys.values():
-            if key.child_id != space.id or key.is_deferred or is_deferring:
+        for key in self._of_child(space):
+            if key.is_deferred or is_deferring:
                 continue
             values = tuple(row[child] for child, _ in key.links)
             is_own = key.parent_id == space.id and values == tuple(row[parent] for _, parent in key.links)
@@ -186,9 +208,7 @@ class ForeignKeys:
         Raises:
             ClientError: SQL_EXECUTE, a key refuses the change.
         """
-        for key in list(self._schema.foreign_keys.values()):
-            if key.parent_id != space.id:
-                continue
+        for key in self._of_parent(space):
             values = tuple(old[place] for _, place in key.links)
             if None in values or (new is not None and values == tuple(new[place] for _, place in key.links)):
                 continue
