@@ -112,23 +112,25 @@ def are_free(space: Space) -> bool:
     return not (space.definition.opts.view or space.sequence is not None or space.runs_code)
 
 
-def store_together(ctx: Context, dml: Dml, space: Space, shape: RowShape, rows: list[list[Value]]) -> int:
-    """Insert rows in the open transaction of a statement, into a space that is free (`are_free`) and has no foreign
-    keys. Returns their number.
+def store_together(ctx: Context, dml: Dml, space: Space, shape: RowShape, rows: list[list[Value]]) -> list[list[Value]]:
+    """Insert rows in the open transaction of a statement, into a space that is free (`are_free`). Returns the rows as
+    they are stored.
 
     Raises:
         BoxError: the error of the first wrong row; the rows before it are inserted.
     """
+    stored: list[list[Value]] = []
     raws: list[bytes] = []
     failure: BoxError | None = None
     try:
         for row in rows:
             if None not in row or check_nil(space, row, "ABORT", -1):
-                raws.append(pack(shape.converted(row)))
+                stored.append(shape.converted(row))
+                raws.append(pack(stored[-1]))
     except BoxError as error:
         failure = error
     if raws:
         dml.store_all(ctx, space, INSERT, raws)
     if failure is not None:
         raise failure
-    return len(raws)
+    return stored

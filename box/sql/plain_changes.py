@@ -7,6 +7,7 @@ about twice the time.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from box.sql.casts import convert
@@ -24,10 +25,7 @@ class PlainUpdate:
     def __init__(self, space: Space, places: list[int]) -> None:
         fields = space.definition.fields
         self._size = len(fields)
-        self._sets = [
-            (place, number, fields[place].type.value)
-            for number, place in sorted(enumerate(places), key=lambda item: item[1])
-        ]
+        self._sets = [(place, fields[place].type.value) for place in places]
         self._needed = [number for number, place in enumerate(places) if not fields[place].is_nullable]
         """The numbers of the values that may not be nil."""
 
@@ -46,7 +44,11 @@ class PlainUpdate:
             return 0
         if count_of(old) < self._size:
             return None  # the tuple lacks fields, and those before the updated ones must be filled in
-        operations = [["=", place + 1, convert(values[number], name)] for place, number, name in self._sets]
+        # Types are checked in the order of SET, and fields updated in the order of their places.
+        operations = [
+            ["=", place + 1, convert(value, name)] for (place, name), value in zip(self._sets, values, strict=True)
+        ]
+        operations.sort(key=itemgetter(1))
         writer.update(key, sort_key, old, operations)
         return 1
 

@@ -93,9 +93,13 @@ class ChangeRunner:
         self._refuse_view(space, bool(triggers))
         places = places_of(space, insert)
         rows = await self._new_rows(ctx, key, space, insert, places, params, special)
-        if not triggers and insert.action == "ABORT" and are_free(space) and not self.foreign_keys.has_any(space):
-            return Changed(store_together(ctx, self._dml, space, self._shapes.of(space), rows))
-        is_alone = special is None and not triggers and insert.action != "REPLACE" and has_one_row(insert)
+        is_single = special is None and has_one_row(insert)
+        is_free = not triggers and insert.action == "ABORT" and are_free(space)
+        if is_free and self.foreign_keys.allow_together(ctx, space, is_single=is_single):
+            stored = store_together(ctx, self._dml, space, self._shapes.of(space), rows)
+            self.foreign_keys.check_new(ctx, space, stored)
+            return Changed(len(stored))
+        is_alone = is_single and not triggers and insert.action != "REPLACE"
         result = Changed()
         for row in rows:
             if space.definition.opts.view:
@@ -292,7 +296,8 @@ class ChangeRunner:
         found = await self._found(ctx, (key, "update"), make, params, special)
         result = Changed()
         plain = PlainUpdate(space, places)
-        writer = self._writer(ctx, space, triggers, update.action)
+        has_keys = self.foreign_keys.concern(space, places)
+        writer = None if has_keys else self._writer(ctx, space, triggers, update.action)
         for values in found:
             if writer is not None:
                 count = plain.run(writer, values[: len(key_places)], values[len(key_places) :])
@@ -306,12 +311,12 @@ class ChangeRunner:
                 await self.triggers.run(ctx, triggers, "INSTEAD", old, new, update.action)
                 continue
             await self._update_row(ctx, space, values[: len(key_places)], new_values, update.action, triggers, result)
-            writer = self._writer(ctx, space, triggers, update.action)
+            writer = None if has_keys else self._writer(ctx, space, triggers, update.action)
         return result
 
     def _writer(self, ctx: Context, space: Space, triggers: RowTriggerList, action: str) -> RowWriter | None:
         """Return a writer for rows in which only indexes take part, until the next wait; None if others do."""
-        if triggers or action != "ABORT" or space.definition.opts.view or self.foreign_keys.has_any(space):
+        if triggers or action != "ABORT" or space.definition.opts.view:
             return None
         return self._dml.point_writer(ctx, space)
 
@@ -442,7 +447,7 @@ class ChangeRunner:
         action: str,
         result: Changed,
     ) -> None:
-        pending = self.foreign_keys.before_store(ctx, space, old, new)
+        pending = self.foreign_keys.before_store(ctx, space, old, new, new_values)
         result.row_count += 1  # as in Tarantool, even if the write fails and IGNORE hides that
         try:
             if action == "REPLACE":
@@ -476,7 +481,7 @@ class ChangeRunner:
         if delete.where is None and not (triggers or is_view):  # Tarantool empties the table without reading it
             space.check_access(ctx.credentials, Privilege.W)
         found = await self._found(ctx, (key, "delete"), make, params, special)
-        writer = self._writer(ctx, space, triggers, "ABORT")
+        writer = None if self.foreign_keys.has_children(space) else self._writer(ctx, space, triggers, "ABORT")
         for values in found:
             if writer is not None:
                 result.row_count += delete_plain(writer, values)
