@@ -170,6 +170,24 @@ def sort_key_function(order: int | None) -> Callable[[str], bytes]:
 
 
 @cache
+def compare_function(order: int) -> Callable[[str, str], int]:
+    """Return a function that compares two texts: the result is negative, 0 or positive.
+
+    Errors as `sort_key_function`.
+    """
+    collation, icu = None if is_binary(order) else collation_of(order), _icu.library()
+    if collation is not None and icu is not None:
+        return icu.comparer(collation.locale, collation.strength, collation.attributes)
+    key = sort_key_function(order)
+
+    def compare(left: str, right: str) -> int:
+        first, second = key(left), key(right)
+        return (first > second) - (first < second)
+
+    return compare
+
+
+@cache
 def case_function(order: int, is_upper: bool) -> Callable[[str], str]:
     """Return the function that changes the case of texts as the language of a collation has it, if ICU is there."""
     collation, icu = collation_of(order), _icu.library()

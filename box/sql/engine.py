@@ -32,6 +32,7 @@ from box.sql.prepared import Prepared, PreparedStatements
 from box.sql.reading import ROW_COUNT, QueryRunner
 from box.sql.result import Changed, Result, ResultField, ResultFields, Rows
 from box.sql.row_changes import ChangeRunner
+from box.sql.row_expressions import RowExpressions
 from box.sql.row_triggers import RowTriggers
 from box.sql.shared_statements import parsed_text, shared_statement
 from box.sql.stored_values import Value
@@ -70,8 +71,9 @@ class Sql:
         self._queries = QueryRunner(
             schema, dml, version=version, random_bytes=random_bytes, clock=clock, has_node_ended=has_node_ended
         )
-        self._changes = changes = ChangeRunner(self._queries, dml)
-        changes.triggers = RowTriggers(schema, self._queries, changes)
+        self._expressions = RowExpressions(self._queries)
+        self._changes = changes = ChangeRunner(self._queries, dml, self._expressions)
+        changes.triggers = RowTriggers(schema, self._queries, changes, self._expressions)
         changes.foreign_keys = self._foreign_keys = ForeignKeys(schema, dml, changes)
         self._points = PointStatements(schema, dml, self._queries, changes.triggers, self._foreign_keys)
         self._definer = Definer(schema, dml, self._queries)
@@ -79,12 +81,13 @@ class Sql:
         self._transactions = TransactionRunner(txns)
         self._pragmas = PragmaRunner(schema, dml.sql_reads)
         self.prepared = prepared
-        self.for_dictionary = DictionaryFunctions(schema, self._queries)
+        self.for_dictionary = DictionaryFunctions(schema, self._queries, self._expressions)
         """The functions of SQL that the dictionary calls."""
 
     def end(self) -> None:
         """Keep nothing that refers to the indexes of spaces: the node has ended."""
         self._queries.end()
+        self._expressions.end()
 
     # --- execution ---
 

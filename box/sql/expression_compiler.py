@@ -31,6 +31,7 @@ from box.sql.kinds import (
     result_type,
     truth,
 )
+from box.sql.number_comparisons import compared_numbers
 from box.sql.operators import ARITHMETIC, COMPARISONS
 from box.sql.parse.token_reader import generic
 from box.sql.scope import KnownColumn, QueryScope, Typed
@@ -312,7 +313,8 @@ class ExpressionCompiler:
                     return Typed(sql, "boolean", "bool", has_aggregate=has_aggregate)
         is_numeric = int(left.type in NUMERIC or right.type in NUMERIC)
         name = COMPARISONS[op][0]
-        sql = f"{name}({boxed(left)}, {boxed(right)}, {is_numeric}, {collation})"
+        call = f"{name}({boxed(left)}, {boxed(right)}, {is_numeric}, {collation})"
+        sql = compared_numbers(op, left, right, call) or call
         return Typed(sql, _comparison_type(op), "bool", has_aggregate=has_aggregate)
 
     def _note_keys(self, left: Typed, *rights: Typed) -> None:

@@ -7,17 +7,17 @@ them. A doubt about a deferred key in an open transaction waits until the commit
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from box.data.codec import unpack
-from box.data.collation import is_binary, sort_key_function
 from box.errors import BoxError, ErrorCode, client_error
 from box.index import IteratorType
 from box.schema.access import Privilege
 from box.sql import sql_nodes
 from box.sql.casts import in_trigger
+from box.sql.children_by_value import ChildrenByValue
 from box.sql.parse import parse_expression
 from box.sql.stored_values import Value, execute_error
 
@@ -59,21 +59,31 @@ class _Deferred:
 class PendingActions:
     """What foreign keys have to do once a row has been stored or removed."""
 
-    def __init__(self, keys: ForeignKeys, ctx: Context, space: Space, old: list[Value] | None) -> None:
+    def __init__(
+        self,
+        keys: ForeignKeys,
+        ctx: Context,
+        space: Space,
+        old: list[Value] | None,
+        of_child: Sequence[ForeignKeyDef],
+    ) -> None:
         self._keys = keys
         self._ctx = ctx
         self._space = space
         self._old = old
+        self._of_child = of_child
+        """The foreign keys of the row whose values may have changed."""
 
     def note(self, new: list[Value] | None) -> None:
         """Check that the stored row has its parents; do nothing if `new` is None."""
         if new is not None:
-            self._keys.check_parents(self._ctx, self._space, new)
+            self._keys.check_parents(self._ctx, self._of_child, new)
 
     async def run(self, new: list[Value] | None) -> None:
         """Check that the stored row has its parents, and apply the foreign keys' actions to children of the old row.
         `new` is None for a removed row.
         """
+        self._keys.note_change(self._space, new)
         self.note(new)
         if self._old is not None:
             await self._keys.act_on_children(self._ctx, self._space, self._old, new)
@@ -98,36 +108,111 @@ class ForeignKeys:
         """The doubts of running statements."""
         self._alone: set[Context] = set()
         """Contexts whose running statement is a whole transaction: nothing can be deferred beyond it."""
+        self._children = ChildrenByValue(dml)
+        self._version = -1
+        """The version of the dictionary in which `_by_child` and `_by_parent` list the keys of spaces by their ids."""
+        self._by_child: dict[int, list[ForeignKeyDef]] = {}
+        self._by_parent: dict[int, list[ForeignKeyDef]] = {}
 
-    def has_any(self, space: Space) -> bool:
-        """Return whether a space is the child or the parent of a foreign key."""
-        return any(space.id in (key.child_id, key.parent_id) for key in self._schema.foreign_keys.values())
+    def has_parents(self, space: Space) -> bool:
+        """Return whether a space refers to others, or to itself."""
+        return bool(self._of_child(space))
 
     def has_children(self, space: Space) -> bool:
         """Return whether other tables refer to a space."""
-        return any(space.id == key.parent_id for key in self._schema.foreign_keys.values())
+        return bool(self._of_parent(space))
+
+    def _of_child(self, space: Space) -> Sequence[ForeignKeyDef]:
+        self._stay_fresh()
+        return self._by_child.get(space.id, ())
+
+    def _of_parent(self, space: Space) -> Sequence[ForeignKeyDef]:
+        self._stay_fresh()
+        return self._by_parent.get(space.id, ())
+
+    def _stay_fresh(self) -> None:
+        """Note which keys a space has, after a change of the dictionary."""
+        if self._version == self._schema.version:
+            return
+        by_child: dict[int, list[ForeignKeyDef]] = {}
+        by_parent: dict[int, list[ForeignKeyDef]] = {}
+        for key in self._schema.foreign_keys.values():
+            by_child.setdefault(key.child_id, []).append(key)
+            by_parent.setdefault(key.parent_id, []).append(key)
+        self._by_child, self._by_parent = by_child, by_parent
+        self._version = self._schema.version
+
+    def note_change(self, space: Space, new: list[Value] | None) -> None:
+        """Note that a row has just been changed, or removed (`new` is None)."""
+        self._children.note(space, new)
+
+    def concern(self, space: Space, places: Collection[int]) -> bool:
+        """Return whether an UPDATE of the columns at these places may change a value of a foreign key, of the space or
+        of its children.
+        """
+        return any(child in places for key in self._of_child(space) for child, _ in key.links) or any(
+            parent in places for key in self._of_parent(space) for _, parent in key.links
+        )
+
+    def allow_together(self, ctx: Context, space: Space, *, is_single: bool) -> bool:
+        """Return whether all rows of an INSERT may be stored before their parents are looked for. A single row is
+        checked before it is stored (`check_alone`), and so is the right to read a parent.
+        """
+        if not self._of_child(space):
+            return True
+        if is_single:
+            return False
+        try:
+            for key in self._of_child(space):
+                self._schema.space(key.parent_id).check_access(ctx.credentials, Privilege.R)
+        except BoxError:
+            return False
+        return True
+
+    def check_new(self, ctx: Context, space: Space, rows: list[list[Value]]) -> None:
+        """Check that rows that an INSERT has stored have their parents, as `check_parents` does for one."""
+        for key in self._of_child(space):
+            places = [child for child, _ in key.links]
+            seen = set()
+            for row in rows:
+                values = tuple(row[place] for place in places)
+                mark = values, tuple(map(type, values))  # True is no 1 in a column of scalars
+                if None in values or mark in seen:
+                    continue
+                seen.add(mark)
+                if not self._has_parent(ctx, key, values):
+                    self._doubt(ctx, _Doubt(key, values))
 
     def before_store(
-        self, ctx: Context, space: Space, old: list[Value] | None, new: list[Value] | None
+        self,
+        ctx: Context,
+        space: Space,
+        old: list[Value] | None,
+        new: list[Value] | None,
+        changed: Collection[int] | None = None,
     ) -> PendingActions:
         """Prepare for the change of a row; call the methods of the result after the change.
+
+        `changed`: the places of the columns that an UPDATE sets. As in Tarantool, parents are looked for only if a
+        column of the foreign key is among them.
 
         Raises:
             ClientError: ACCESS_DENIED, the user may not read a parent of the new row.
         """
+        keys = self._of_child(space)
+        if changed is not None and keys:
+            keys = [key for key in keys if any(child in changed for child, _ in key.links)]
         if new is not None:
-            for key in self._schema.foreign_keys.values():
-                if key.child_id == space.id and all(new[child] is not None for child, _ in key.links):
+            for key in keys:
+                if all(new[child] is not None for child, _ in key.links):
                     self._schema.space(key.parent_id).check_access(ctx.credentials, Privilege.R)
-        return PendingActions(self, ctx, space, old)
+        return PendingActions(self, ctx, space, old, keys)
 
     # --- the child's side ---
 
-    def check_parents(self, ctx: Context, space: Space, row: list[Value]) -> None:
-        """Record a doubt for each foreign key of a child row that has no parent now."""
-        for key in self._schema.foreign_keys.values():
-            if key.child_id != space.id:
-                continue
+    def check_parents(self, ctx: Context, keys: Sequence[ForeignKeyDef], row: list[Value]) -> None:
+        """Record a doubt for each of these foreign keys of a child row that has no parent now."""
+        for key in keys:
             values = tuple(row[child] for child, _ in key.links)
             if None not in values and not self._has_parent(ctx, key, values):
                 self._doubt(ctx, _Doubt(key, values))
@@ -139,8 +224,8 @@ class ForeignKeys:
             ClientError: SQL_EXECUTE, the row has no parent, is not its own, and the key is not deferred.
         """
         is_deferring = self._schema.session_settings.value(ctx.session, "sql_defer_foreign_keys")
-        for key in self._schema.foreign_keys.values():
-            if key.child_id != space.id or key.is_deferred or is_deferring:
+        for key in self._of_child(space):
+            if key.is_deferred or is_deferring:
                 continue
             values = tuple(row[child] for child, _ in key.links)
             is_own = key.parent_id == space.id and values == tuple(row[parent] for _, parent in key.links)
@@ -186,9 +271,7 @@ class ForeignKeys:
         Raises:
             ClientError: SQL_EXECUTE, a key refuses the change.
         """
-        for key in list(self._schema.foreign_keys.values()):
-            if key.parent_id != space.id:
-                continue
+        for key in self._of_parent(space):
             values = tuple(old[place] for _, place in key.links)
             if None in values or (new is not None and values == tuple(new[place] for _, place in key.links)):
                 continue
@@ -252,6 +335,7 @@ class ForeignKeys:
         Raises:
             ClientError: SQL_EXECUTE, a child has no parent.
         """
+        self._children.forget()
         for doubt in self._doubts.pop(ctx, {}):
             if self.is_broken(ctx, doubt):
                 raise execute_error("FOREIGN KEY constraint failed")
@@ -259,6 +343,7 @@ class ForeignKeys:
 
     def forget_statement(self, ctx: Context) -> None:
         """Drop the doubts of a failed statement."""
+        self._children.forget()
         self._doubts.pop(ctx, None)
         self._alone.discard(ctx)
 
@@ -289,23 +374,4 @@ class ForeignKeys:
                 return [unpack(raw) for raw in found]
         if not space.indexes:
             return []
-        rows = (unpack(raw) for raw in self._dml.sql_reads.cursor(ctx, space, 0, IteratorType.ALL, []))
-        keys = [_key_function(space, place) for place in places]
-        wanted = [key(value) for key, value in zip(keys, values, strict=True)]
-        found_rows = []
-        for row in rows:
-            given = (row[place] if place < len(row) else None for place in places)
-            if [key(value) for key, value in zip(keys, given, strict=True)] == wanted:
-                found_rows.append(row)
-                if len(found_rows) == limit:
-                    break
-        return found_rows
-
-
-def _key_function(space: Space, place: int) -> Callable[[Value], Any]:
-    """Return a function whose results are equal for equal values of a field."""
-    collation = space.definition.fields[place].collation_id
-    if is_binary(collation):
-        return lambda value: value
-    key = sort_key_function(collation)
-    return lambda value: key(value) if type(value) is str else value
+        return self._children.find(ctx, space, places, values, limit)

@@ -23,14 +23,16 @@ if TYPE_CHECKING:
     from box.schema.schema import Schema
     from box.schema.space import SpaceDef
     from box.sql.reading import QueryRunner
+    from box.sql.row_expressions import RowExpressions
 
 
 class DictionaryFunctions:
     """Implements `box.schema.sql_hooks.SqlFunctions`."""
 
-    def __init__(self, schema: Schema, queries: QueryRunner) -> None:
+    def __init__(self, schema: Schema, queries: QueryRunner, expressions: RowExpressions) -> None:
         self._schema = schema
         self._queries = queries
+        self._expressions = expressions
 
     def compile_check(self, space: SpaceDef, name: str, code: str) -> RowCheck:
         """Make the test of a check constraint.
@@ -38,7 +40,7 @@ class DictionaryFunctions:
         Raises:
             ClientError: CREATE_CK_CONSTRAINT.
         """
-        queries = self._queries
+        queries, expressions = self._queries, self._expressions
         ctx = Context.admin(self._schema.admin)
         count = len(space.fields)
         if not count:
@@ -59,7 +61,7 @@ class DictionaryFunctions:
 
         def test(row: list[Any]) -> bool:
             values = row[:count] + [None] * (count - len(row))
-            found = queries.evaluate(ctx, key, expr, scope, values)
+            found = expressions.value(ctx, key, expr, scope, values)
             if found is not None and type(found) is not bool:
                 raise mismatch(found, "boolean")
             return found is not False
@@ -72,7 +74,7 @@ class DictionaryFunctions:
         Raises:
             ClientError: the text is wrong, or it names fields that the space does not have.
         """
-        queries, ctx = self._queries, Context.admin(self._schema.admin)
+        queries, expressions, ctx = self._queries, self._expressions, Context.admin(self._schema.admin)
         expr = _function_body(of_fields(self._schema, code, space))
         columns = _parameters(space)
         if number is not None:
@@ -88,7 +90,7 @@ class DictionaryFunctions:
 
         def test(row: list[Any]) -> bool:
             values = row[:count] + [None] * (count - len(row))
-            return queries.evaluate(ctx, key, expr, scope, values) is True
+            return expressions.value(ctx, key, expr, scope, values) is True
 
         return test
 

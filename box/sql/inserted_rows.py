@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 from box.data.codec import pack
 from box.errors import BoxError
 from box.sql import sql_nodes
-from box.sql.casts import convert
+from box.sql.advice import unknown_field
 from box.sql.not_null import check_nil
 from box.sql.operators import order_key
+from box.sql.parse.token_reader import generic
 from box.sql.stored_values import Value
 from box.wire.change import INSERT
 
 if TYPE_CHECKING:
     from box.schema.space import Space
     from box.session import Context
+    from box.sql.row_shapes import RowShape
     from box.txn.dml import Dml
 
 
@@ -27,6 +29,39 @@ def has_one_row(insert: sql_nodes.Insert) -> bool:
         return True
     values = select.cores[0].values
     return len(select.cores) == 1 and not insert.common and values is not None and len(values) == 1
+
+
+def places_of(space: Space, insert: sql_nodes.Insert) -> list[int]:
+    """Return the numbers of the columns that an INSERT names, or of all.
+
+    Raises:
+        ClientError: SQL_PARSER_GENERIC, a name is there twice; or there is no such column.
+    """
+    names = [field.name for field in space.definition.fields]
+    if insert.columns is None:
+        return list(range(len(names)))
+    places: list[int] = []
+    for name in insert.columns:
+        if name not in names:
+            raise unknown_field(space, name)
+        place = names.index(name)
+        if place in places:
+            raise generic(f"table id list: duplicate column name {name}")
+        places.append(place)
+    return places
+
+
+def check_count(insert: sql_nodes.Insert, space: Space, given: int, wanted: int) -> None:
+    """Check the number of values in a row.
+
+    Raises:
+        ClientError: SQL_PARSER_GENERIC.
+    """
+    if given == wanted:
+        return
+    if insert.columns is None:
+        raise generic(f"table {space.name} has {wanted} columns but {given} values were supplied")
+    raise generic(f"{given} values for {wanted} columns")
 
 
 def constant_rows(select: sql_nodes.Select, params: Sequence[Value]) -> list[list[Value]] | None:
@@ -77,24 +112,25 @@ def are_free(space: Space) -> bool:
     return not (space.definition.opts.view or space.sequence is not None or space.runs_code)
 
 
-def store_together(ctx: Context, dml: Dml, space: Space, rows: list[list[Value]]) -> int:
-    """Insert rows in the open transaction of a statement, into a space that is free (`are_free`) and has no foreign
-    keys. Returns their number.
+def store_together(ctx: Context, dml: Dml, space: Space, shape: RowShape, rows: list[list[Value]]) -> list[list[Value]]:
+    """Insert rows in the open transaction of a statement, into a space that is free (`are_free`). Returns the rows as
+    they are stored.
 
     Raises:
         BoxError: the error of the first wrong row; the rows before it are inserted.
     """
-    types = [field.type.value for field in space.definition.fields]
+    stored: list[list[Value]] = []
     raws: list[bytes] = []
     failure: BoxError | None = None
     try:
         for row in rows:
-            if check_nil(space, row, "ABORT", -1):
-                raws.append(pack([convert(value, name) for value, name in zip(row, types, strict=True)]))
+            if None not in row or check_nil(space, row, "ABORT", -1):
+                stored.append(shape.converted(row))
+                raws.append(pack(stored[-1]))
     except BoxError as error:
         failure = error
     if raws:
         dml.store_all(ctx, space, INSERT, raws)
     if failure is not None:
         raise failure
-    return len(raws)
+    return stored

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from box.data.collation import sort_key_function
+from box.data.collation import compare_function, sort_key_function
 from box.data.times.points import datetime_key
 from box.errors import ErrorCode, client_error
 from box.sql.casts import NEGATIVE_ZERO, convert, converted, text_to_double, text_to_integer
@@ -31,6 +31,9 @@ from box.sql.stored_values import (
     store,
     time_kind,
 )
+
+_PLAIN_NUMBERS: Final = frozenset((int, float))
+"""The Python types of numbers that SQLite knows, too."""
 
 # --- arithmetic ---
 
@@ -291,6 +294,8 @@ def compare(left: Value, right: Value, is_numeric: bool, collation: int) -> int:
         ClientError: SQL_TYPE_MISMATCH, the types cannot be compared.
     """
     a_kind, b_kind = type(left), type(right)
+    if a_kind in _PLAIN_NUMBERS and b_kind in _PLAIN_NUMBERS:
+        return int(left > right) - int(left < right)
     if a_kind is bool or b_kind is bool:
         if a_kind is not b_kind:
             other = left if b_kind is bool else right
@@ -307,9 +312,7 @@ def compare(left: Value, right: Value, is_numeric: bool, collation: int) -> int:
         return _compare_times(left, right, *times)
     if not is_numeric and a_kind is str and b_kind is str:
         if collation not in (0, 3):
-            key = sort_key_function(collation)
-            a_key, b_key = key(left), key(right)
-            return int(a_key > b_key) - int(a_key < b_key)
+            return compare_function(collation)(left, right)
         a_bytes, b_bytes = (text.encode("utf-8", "surrogateescape") for text in (left, right))
         return int(a_bytes > b_bytes) - int(a_bytes < b_bytes)
     b = _number_of(right)
@@ -380,6 +383,8 @@ def _comparison(test: Callable[[int], bool]) -> Callable[[Any, Any, int, int], i
     def apply(left: Any, right: Any, is_numeric: int, collation: int) -> int | None:
         if left is None or right is None:
             return None
+        if type(left) in _PLAIN_NUMBERS and type(right) in _PLAIN_NUMBERS:
+            return int(test((left > right) - (left < right)))
         return int(test(compare(load(left), load(right), bool(is_numeric), collation)))
 
     return apply

@@ -225,7 +225,7 @@ class PointUpdate(PointChange):
             raw = writer.find(sort_key := writer.parse(key))
         if raw is None:
             return 0, None
-        if _count_of(raw) < self._size:
+        if count_of(raw) < self._size:
             return None  # the tuple lacks the field, and updating it needs the fields before it
         operations = self._operations(params)
         if not self._is_nullable and not self._has_values(raw, operations):
@@ -291,6 +291,6 @@ def _compile_is_plain(types: list[str]) -> Callable[[Sequence[Value]], bool]:
     return compiled
 
 
-def _count_of(raw: bytes) -> int:
+def count_of(raw: bytes) -> int:
     """Return the number of fields of a tuple."""
     return raw[0] & 0x0F if raw[0] < 0xA0 else int.from_bytes(raw[1 : 3 if raw[0] == 0xDC else 5], "big")

@@ -111,7 +111,7 @@ class PointStatements:
             return None
         if space.primary is None or space.definition.opts.view:
             return None
-        if event is not None and (self._foreign_keys.has_any(space) or self._triggers.of(space, event, None)):
+        if event is not None and self._triggers.of(space, event, None):
             return None
         return space
 
@@ -146,9 +146,12 @@ class PointStatements:
         space = self._table(insert.table, "INSERT")
         if space is None or insert.select is None or insert.common or insert.action not in ("ABORT", "REPLACE"):
             return None
+        if self._foreign_keys.has_parents(space):
+            return None
         if insert.action == "REPLACE" and (
             any(index.is_unique for index in list(space.indexes.values())[1:])
             or self._triggers.of(space, "DELETE", None)
+            or self._foreign_keys.has_children(space)
         ):
             return None
         names = [field.name for field in space.definition.fields]
@@ -179,6 +182,8 @@ class PointStatements:
             if len(columns) > 1 or place is None or place in sets:
                 return None
             sets[place] = expr
+        if self._foreign_keys.concern(space, sets):
+            return None
         if key is None or any(part.fieldno in sets for part in space.index(0).definition.parts):
             return None
         values = _places_of(list(sets.values()), count)
@@ -186,7 +191,7 @@ class PointStatements:
 
     def _delete(self, delete: sql_nodes.Delete, count: int) -> Point | None:
         space = self._table(delete.table, "DELETE")
-        if space is None or delete.common or delete.indexed_by:
+        if space is None or delete.common or delete.indexed_by or self._foreign_keys.has_children(space):
             return None
         key = _key_of(space, delete.where, (None, delete.table), count)
         return None if key is None or not key.is_all(count) else PointDelete(self._dml, space, key, count)

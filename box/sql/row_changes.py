@@ -25,13 +25,23 @@ from box.sql import sql_nodes
 from box.sql.advice import unknown_field
 from box.sql.casts import convert
 from box.sql.catalogue import Catalogue
-from box.sql.inserted_rows import are_free, constant_rows, has_one_row, sort_gathered, store_together
+from box.sql.inserted_rows import (
+    are_free,
+    check_count,
+    constant_rows,
+    has_one_row,
+    places_of,
+    sort_gathered,
+    store_together,
+)
 from box.sql.not_null import check_nil, check_updated
 from box.sql.parse import parse_expression
 from box.sql.parse.token_reader import generic
+from box.sql.plain_changes import PlainUpdate, delete_plain
 from box.sql.query import Query, QueryCompiler
 from box.sql.result import Changed
-from box.sql.scope import KnownColumn, QueryScope, Typed
+from box.sql.row_shapes import RowShapes
+from box.sql.scope import KnownColumn, QueryScope, Special, Typed, scope_of
 from box.sql.stored_values import Value, execute_error
 from box.sql.trigger_texts import IgnoreRow
 from box.txn.pending import completed
@@ -42,33 +52,22 @@ if TYPE_CHECKING:
     from box.session import Context
     from box.sql.foreign_keys import ForeignKeys
     from box.sql.reading import Compiled, QueryRunner
+    from box.sql.row_expressions import RowExpressions
     from box.sql.row_triggers import RowTriggerList, RowTriggers
     from box.txn.dml import Dml
-
-
-class Special:
-    """NEW and OLD for the steps of a running trigger.
-
-    `columns` belong to the scope of a step. `values` are their parameters, which follow those of the statement. `mark`
-    is part of the key under which the analysis of a step is cached.
-    """
-
-    __slots__ = ("columns", "mark", "values")
-
-    def __init__(self, columns: dict[str, list[KnownColumn]], values: list[Value], mark: Any) -> None:
-        self.columns = columns
-        self.values = values
-        self.mark = mark
+    from box.txn.transaction_writes import RowWriter
 
 
 class ChangeRunner:
     """Runs the changes of one node."""
 
-    def __init__(self, queries: QueryRunner, dml: Dml) -> None:
+    def __init__(self, queries: QueryRunner, dml: Dml, expressions: RowExpressions) -> None:
         self._queries = queries
         self._dml = dml
+        self._expressions = expressions
         self.triggers: RowTriggers
         self.foreign_keys: ForeignKeys
+        self._shapes = RowShapes()
 
     def _space(self, name: str) -> Space:
         space = Catalogue(self._queries.schema).space(name)
@@ -92,11 +91,15 @@ class ChangeRunner:
         space = self._space(insert.table)
         triggers = self._triggers_of(space, insert)
         self._refuse_view(space, bool(triggers))
-        places = self._places(space, insert)
+        places = places_of(space, insert)
         rows = await self._new_rows(ctx, key, space, insert, places, params, special)
-        if not triggers and insert.action == "ABORT" and are_free(space) and not self.foreign_keys.has_any(space):
-            return Changed(store_together(ctx, self._dml, space, rows))
-        is_alone = special is None and not triggers and insert.action != "REPLACE" and has_one_row(insert)
+        is_single = special is None and has_one_row(insert)
+        is_free = not triggers and insert.action == "ABORT" and are_free(space)
+        if is_free and self.foreign_keys.allow_together(ctx, space, is_single=is_single):
+            stored = store_together(ctx, self._dml, space, self._shapes.of(space), rows)
+            self.foreign_keys.check_new(ctx, space, stored)
+            return Changed(len(stored))
+        is_alone = is_single and not triggers and insert.action != "REPLACE"
         result = Changed()
         for row in rows:
             if space.definition.opts.view:
@@ -109,20 +112,6 @@ class ChangeRunner:
     def _refuse_view(space: Space, has_triggers: bool) -> None:
         if space.definition.opts.view and not has_triggers:
             raise client_error(ErrorCode.ALTER_SPACE, space.name, "space is a view")
-
-    def _places(self, space: Space, insert: sql_nodes.Insert) -> list[int]:
-        names = [field.name for field in space.definition.fields]
-        if insert.columns is None:
-            return list(range(len(names)))
-        places: list[int] = []
-        for name in insert.columns:
-            if name not in names:
-                raise unknown_field(space, name)
-            place = names.index(name)
-            if place in places:
-                raise generic(f"table id list: duplicate column name {name}")
-            places.append(place)
-        return places
 
     async def _new_rows(
         self,
@@ -163,16 +152,21 @@ class ChangeRunner:
         plain = constant_rows(insert.select, params) if special is None and not insert.common else None
         is_gathered = bool(self.triggers.of(space, "INSERT", None))
         if plain is not None:
-            self._check_count(insert, space, len(plain[0]), len(places))
+            check_count(insert, space, len(plain[0]), len(places))
             rows = plain
         else:
             compiled = self._analyse_rows(ctx, key, insert, places, space, params, special)
             assert compiled is not None
-            rows = await self._queries.rows(ctx, compiled, [*params, *(special.values if special else ())])
+            rows = await self._rows(ctx, compiled, [*params, *(special.values if special else ())])
             is_gathered = is_gathered or space in compiled.used
         if is_gathered and space.sequence is None:
             sort_gathered(rows)
         return rows
+
+    async def _rows(self, ctx: Context, compiled: Compiled, values: Sequence[Value]) -> list[list[Value]]:
+        if self._expressions.can_run(compiled):
+            return self._expressions.rows(compiled, values)
+        return await self._queries.rows(ctx, compiled, values)
 
     def _analyse_rows(
         self,
@@ -190,23 +184,15 @@ class ChangeRunner:
             return None
 
         def make(compiler: QueryCompiler) -> Query:
-            scope = _scope_of(special)
+            scope = scope_of(special)
             prefix = compiler.common_prefix(insert.common, scope)
             query = compiler.compile(select, scope)
             query.prefix = prefix + query.prefix if not query.prefix else query.prefix
-            self._check_count(insert, space, len(query.columns), len(places))
+            check_count(insert, space, len(query.columns), len(places))
             return query
 
         values = [*params, *(special.values if special else ())]
         return self._queries.compiled(ctx, (key, special and special.mark), make, values)
-
-    @staticmethod
-    def _check_count(insert: sql_nodes.Insert, space: Space, given: int, wanted: int) -> None:
-        if given == wanted:
-            return
-        if insert.columns is None:
-            raise generic(f"table {space.name} has {wanted} columns but {given} values were supplied")
-        raise generic(f"{given} values for {wanted} columns")
 
     def _defaults(self, ctx: Context, space: Space, places: set[int]) -> list[Value]:
         found: list[Value] = []
@@ -219,7 +205,7 @@ class ChangeRunner:
             if isinstance(expr, sql_nodes.Literal):
                 found.append(expr.value)
                 continue
-            found.append(self._queries.evaluate(ctx, ("default", text), expr, QueryScope, ()))
+            found.append(self._expressions.value(ctx, ("default", text), expr, QueryScope, ()))
         return found
 
     async def _insert_row(
@@ -236,15 +222,15 @@ class ChangeRunner:
         fields = space.definition.fields
         auto = space.sequence_field if space.sequence is not None and space.sequence_path is None else -1
         # As in Tarantool, NOT NULL is checked before the types, but triggers see a row with converted types.
-        if not triggers and not check_nil(space, row, action, auto):
+        if not triggers and None in row and not check_nil(space, row, action, auto):
             return
-        row[:] = [convert(value, field.type.value) for value, field in zip(row, fields, strict=True)]
+        row[:] = self._shapes.of(space).converted(row)
         if triggers:
             try:
                 await self.triggers.run(ctx, triggers, "BEFORE", None, row, action)
             except IgnoreRow:
                 return
-            if not check_nil(space, row, action, auto):
+            if None in row and not check_nil(space, row, action, auto):
                 return
         is_generated = auto >= 0 and row[auto] is None
         if is_generated and action == "REPLACE":
@@ -274,8 +260,9 @@ class ChangeRunner:
     async def _run_after(
         self, ctx: Context, triggers: Any, old: list[Value] | None, new: list[Value] | None, action: str = "ABORT"
     ) -> None:
-        with suppress(IgnoreRow):
-            await self.triggers.run(ctx, triggers, "AFTER", old, new, action)
+        if triggers:
+            with suppress(IgnoreRow):
+                await self.triggers.run(ctx, triggers, "AFTER", old, new, action)
 
     async def _make_room(self, ctx: Context, space: Space, row: list[Value], old: list[Value] | None) -> int:
         """Delete the tuples that conflict with `row` in a unique index, for OR REPLACE. Returns their number."""
@@ -308,7 +295,15 @@ class ChangeRunner:
         make = self._update_query(space, update, key_places, special)
         found = await self._found(ctx, (key, "update"), make, params, special)
         result = Changed()
+        plain = PlainUpdate(space, places)
+        has_keys = self.foreign_keys.concern(space, places)
+        writer = None if has_keys else self._writer(ctx, space, triggers, update.action)
         for values in found:
+            if writer is not None:
+                count = plain.run(writer, values[: len(key_places)], values[len(key_places) :])
+                if count is not None:
+                    result.row_count += count
+                    continue
             new_values = dict(zip(places, values[len(key_places) :], strict=True))
             if is_view:
                 old = values[: len(key_places)]
@@ -316,7 +311,14 @@ class ChangeRunner:
                 await self.triggers.run(ctx, triggers, "INSTEAD", old, new, update.action)
                 continue
             await self._update_row(ctx, space, values[: len(key_places)], new_values, update.action, triggers, result)
+            writer = None if has_keys else self._writer(ctx, space, triggers, update.action)
         return result
+
+    def _writer(self, ctx: Context, space: Space, triggers: RowTriggerList, action: str) -> RowWriter | None:
+        """Return a writer for rows in which only indexes take part, until the next wait; None if others do."""
+        if triggers or action != "ABORT" or space.definition.opts.view:
+            return None
+        return self._dml.point_writer(ctx, space)
 
     def _update_query(
         self, space: Space, update: sql_nodes.Update, key_places: list[int], special: Special | None
@@ -369,7 +371,7 @@ class ChangeRunner:
         special: Special | None,
     ) -> tuple[QueryScope, str, str]:
         """Return the scope of a change with its only relation, the text after FROM, and the WITH clause."""
-        scope = QueryScope(outer=_scope_of(special))
+        scope = QueryScope(outer=scope_of(special))
         prefix = compiler.common_prefix(change.common, scope)
         source = compiler.sources.compile([sql_nodes.FromItem(name=change.table, indexed_by=change.indexed_by)], scope)
         return scope, source, prefix
@@ -379,7 +381,7 @@ class ChangeRunner:
     ) -> list[list[Value]]:
         values = [*params, *(special.values if special else ())]
         compiled = self._queries.compiled(ctx, (key, special and special.mark), make, values)
-        return await self._queries.rows(ctx, compiled, values)
+        return await self._rows(ctx, compiled, values)
 
     async def _update_row(
         self,
@@ -445,7 +447,7 @@ class ChangeRunner:
         action: str,
         result: Changed,
     ) -> None:
-        pending = self.foreign_keys.before_store(ctx, space, old, new)
+        pending = self.foreign_keys.before_store(ctx, space, old, new, new_values)
         result.row_count += 1  # as in Tarantool, even if the write fails and IGNORE hides that
         try:
             if action == "REPLACE":
@@ -478,7 +480,12 @@ class ChangeRunner:
         make = self._delete_query(space, delete, places, special)
         if delete.where is None and not (triggers or is_view):  # Tarantool empties the table without reading it
             space.check_access(ctx.credentials, Privilege.W)
-        for values in await self._found(ctx, (key, "delete"), make, params, special):
+        found = await self._found(ctx, (key, "delete"), make, params, special)
+        writer = None if self.foreign_keys.has_children(space) else self._writer(ctx, space, triggers, "ABORT")
+        for values in found:
+            if writer is not None:
+                result.row_count += delete_plain(writer, values)
+                continue
             if is_view:
                 await self.triggers.run(ctx, triggers, "INSTEAD", values, None)
                 continue
@@ -532,7 +539,7 @@ class ChangeRunner:
         places = list(range(len(space.definition.fields))) if is_view else _key_places(space)
         self._refuse_view(space, bool(self._triggers_of(space, change)))
         if isinstance(change, sql_nodes.Insert):
-            return self._analyse_rows(ctx, key, change, self._places(space, change), space, params, special)
+            return self._analyse_rows(ctx, key, change, places_of(space, change), space, params, special)
         if isinstance(change, sql_nodes.Update):
             self._updated(ctx, space, change, params, special)
             make = self._update_query(space, change, places, special)
@@ -574,13 +581,6 @@ class ChangeRunner:
             ctx.credentials = before
         await completed(outcome)
         return Changed()
-
-
-def _scope_of(special: Special | None) -> QueryScope:
-    scope = QueryScope()
-    if special is not None:
-        scope.special = special.columns
-    return scope
 
 
 def _query_of(items: list[Typed], tail: str, prefix: str) -> Query:

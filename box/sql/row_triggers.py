@@ -14,8 +14,7 @@ from box.sql.catalogue import columns_of
 from box.sql.exact_names import with_exact_names
 from box.sql.flat_calls import deeper
 from box.sql.reading import ROW_COUNT
-from box.sql.row_changes import Special
-from box.sql.scope import KnownColumn, QueryScope
+from box.sql.scope import KnownColumn, Special, scope_of
 from box.sql.stored_values import Value, execute_error
 from box.sql.trigger_texts import trigger_of
 
@@ -24,19 +23,24 @@ if TYPE_CHECKING:
     from box.schema.space import Space
     from box.sql.reading import QueryRunner
     from box.sql.row_changes import ChangeRunner
+    from box.sql.row_expressions import RowExpressions
 
 RowTriggerList = list[tuple["Space", sql_nodes.CreateTrigger]]
 
 _DEPTH_MAX: Final = 1000
 """The limit of Tarantool for nested triggers and actions of foreign keys."""
-_CHECKED_MAX: Final = 1000
+_KEPT_MAX: Final = 1000
+"""The number of triggers, or of their parts, that are remembered."""
 
 
 class RowTriggers:
     """The triggers of all tables of one node."""
 
-    def __init__(self, schema: Schema, queries: QueryRunner, changes: ChangeRunner) -> None:
+    def __init__(
+        self, schema: Schema, queries: QueryRunner, changes: ChangeRunner, expressions: RowExpressions
+    ) -> None:
         self._schema = schema
+        self._expressions = expressions
         self._queries = queries
         self._changes = changes
         self._running: dict[Context, list[str | None]] = {}
@@ -45,6 +49,10 @@ class RowTriggers:
         """
         self._checked: set[tuple[str, int]] = set()
         """The texts of triggers whose steps have been compiled, with the version of the dictionary."""
+        self._found: dict[tuple[Any, ...], tuple[int, RowTriggerList]] = {}
+        """What `of` has found, with the version of the dictionary."""
+        self._specials: dict[tuple[Any, ...], tuple[int, dict[str, list[KnownColumn]]]] = {}
+        """The columns of NEW and OLD, with the version of the dictionary."""
 
     def ready(self, space: Space, event: str, columns: list[str] | None) -> RowTriggerList:
         """Return the triggers of `of` after compiling their steps, and the triggers that these may fire.
@@ -63,16 +71,16 @@ class RowTriggers:
         mark = trigger.text, self._schema.version
         if mark in self._checked:
             return
-        if len(self._checked) >= _CHECKED_MAX:
+        if len(self._checked) >= _KEPT_MAX:
             self._checked.clear()
         self._checked.add(mark)
         ctx = Context.admin(self._schema.admin)
-        special = _special(
+        special = self._special(
             space, trigger, None if trigger.event == "INSERT" else [], None if trigger.event == "DELETE" else []
         )
         try:
             if trigger.when is not None:
-                self._queries.compiler(ctx, ()).expressions(_scope(special)).compile(trigger.when)
+                self._queries.compiler(ctx, ()).expressions(scope_of(special)).compile(trigger.when)
             for number, step in enumerate(trigger.steps):
                 self._check_step(ctx, (trigger.text, number), step, special)
         except BoxError:
@@ -83,7 +91,7 @@ class RowTriggers:
         if isinstance(step, sql_nodes.Select):
             compiler = self._queries.compiler(ctx, special.values)
             compiler.is_in_trigger = True
-            compiler.compile(step, _scope(special))
+            compiler.compile(step, scope_of(special))
         else:
             self._changes.check(ctx, key, step, (), special)
 
@@ -92,6 +100,19 @@ class RowTriggers:
 
         `columns` are the names that an update sets; None for other events.
         """
+        if not self._schema.sql_triggers:
+            return []
+        mark = space.id, event, None if columns is None else tuple(columns)
+        known = self._found.get(mark)
+        if known is not None and known[0] == self._schema.version:
+            return known[1]
+        found = self._find(space, event, columns)
+        if len(self._found) >= _KEPT_MAX:
+            self._found.clear()
+        self._found[mark] = self._schema.version, found
+        return found
+
+    def _find(self, space: Space, event: str, columns: list[str] | None) -> RowTriggerList:
         found = []
         for definition in self._schema.sql_triggers.values():
             if definition.space_id != space.id:
@@ -171,10 +192,10 @@ class RowTriggers:
         new: list[Value] | None,
         action: str,
     ) -> None:
-        special, counts = _special(space, trigger, old, new), ctx.session.storage
+        special, counts = self._special(space, trigger, old, new), ctx.session.storage
         if trigger.when is not None:
-            held = self._queries.evaluate(
-                ctx, (trigger.text, "when"), _as_condition(trigger.when), lambda: _scope(special), special.values
+            held = self._expressions.value(
+                ctx, (trigger.text, "when"), _as_condition(trigger.when), lambda: scope_of(special), special.values
             )
             if held is not True:
                 return
@@ -193,10 +214,25 @@ class RowTriggers:
                 continue
             counts[ROW_COUNT] = changed.row_count
 
+    def _special(
+        self, space: Space, trigger: sql_nodes.CreateTrigger, old: list[Value] | None, new: list[Value] | None
+    ) -> Special:
+        """Return NEW and OLD as parameters; those of NEW come first."""
+        mark = space.id, new is None, old is None
+        known = self._specials.get(mark)
+        if known is None or known[0] != self._schema.version:
+            names = [name for name, row in (("NEW", new), ("OLD", old)) if row is not None]
+            known = self._specials[mark] = self._schema.version, _columns(space, names)
+        values: list[Value] = []
+        for columns, row in zip(known[1].values(), [row for row in (new, old) if row is not None], strict=True):
+            values += [in_trigger(value, column.type) for value, column in zip(row, columns, strict=False)]
+            values += [None] * (len(columns) - len(row))
+        return Special(known[1], values, trigger.name)
+
     async def _select(self, ctx: Context, key: Any, select: sql_nodes.Select, special: Special) -> None:
         def make(compiler: Any) -> Any:
             compiler.is_in_trigger = True
-            return compiler.compile(select, _scope(special))
+            return compiler.compile(select, scope_of(special))
 
         compiled = self._queries.compiled(ctx, (key, special.mark), make, special.values)
         await self._queries.rows(ctx, compiled, special.values)
@@ -206,25 +242,13 @@ def _as_condition(expr: sql_nodes.Expr) -> sql_nodes.Expr:
     return sql_nodes.Binary("AND", expr, sql_nodes.Literal(True))
 
 
-def _scope(special: Special) -> QueryScope:
-    scope = QueryScope()
-    scope.special = special.columns
-    return scope
-
-
-def _special(
-    space: Space, trigger: sql_nodes.CreateTrigger, old: list[Value] | None, new: list[Value] | None
-) -> Special:
-    """Return NEW and OLD as parameters; those of NEW come first."""
+def _columns(space: Space, names: list[str]) -> dict[str, list[KnownColumn]]:
+    """Return the columns of NEW, OLD or both as parameters, in this order."""
     columns: dict[str, list[KnownColumn]] = {}
-    values: list[Value] = []
-    for name, row in (("NEW", new), ("OLD", old)):
-        if row is None:
-            continue
-        found = columns_of(space)
-        for number, column in enumerate(found):
-            values.append(in_trigger(row[number], column.type) if number < len(row) else None)
-            place = f":p{len(values)}"
-            column.sql = f"lb_truth({place})" if column.kind == "bool" else place
-        columns[name] = found
-    return Special(columns, values, trigger.name)
+    count = 0
+    for name in names:
+        columns[name] = columns_of(space)
+        for column in columns[name]:
+            count += 1
+            column.sql = f"lb_truth(:p{count})" if column.kind == "bool" else f":p{count}"
+    return columns

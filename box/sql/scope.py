@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from box.errors import BoxError, ErrorCode, client_error
 from box.sql import sql_nodes
 from box.sql.advice import unknown_name
 from box.sql.parse.token_reader import generic
+from box.sql.stored_values import Value
 
 _BINARY: Final = (0, 3)
 """The ids of the collations in which only identical texts are equal: none, and `binary`."""
@@ -240,3 +241,26 @@ class CommonRelation:
 def generated_name(number: int) -> str:
     """Return the name of a result column without one."""
     return f"COLUMN_{number}"
+
+
+class Special:
+    """NEW and OLD for the steps of a running trigger.
+
+    `columns` belong to the scope of a step. `values` are their parameters, which follow those of the statement. `mark`
+    is part of the key under which the analysis of a step is cached.
+    """
+
+    __slots__ = ("columns", "mark", "values")
+
+    def __init__(self, columns: dict[str, list[KnownColumn]], values: list[Value], mark: Any) -> None:
+        self.columns = columns
+        self.values = values
+        self.mark = mark
+
+
+def scope_of(special: Special | None) -> QueryScope:
+    """Return a scope with nothing but NEW and OLD; with nothing at all outside of triggers."""
+    scope = QueryScope()
+    if special is not None:
+        scope.special = special.columns
+    return scope

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
-from box.data.collation import sort_key_function
+from box.data.collation import compare_function
 from box.errors import ErrorCode, client_error
-from box.sql import aggregates, builtins, index_keys, join_keys, operators
+from box.sql import aggregates, builtins, index_keys, join_keys, number_comparisons, operators
 from box.sql.casts import cast, cast_operand, convert, converted
 from box.sql.pauses import Pauses
 from box.sql.printf_arguments import printf_argument, text_argument
@@ -288,13 +288,7 @@ class Connection:
     # --- functions ---
 
     def _add_collation(self, _: apsw.Connection, name: str) -> None:
-        key = sort_key_function(int(name.removeprefix("lb_")))
-
-        def compare(left: str, right: str) -> int:
-            a, b = key(left), key(right)
-            return (a > b) - (a < b)
-
-        self.db.create_collation(name, compare)
+        self.db.create_collation(name, compare_function(int(name.removeprefix("lb_"))))
 
     def _add_functions(self) -> None:
         add: Callable[..., None] = self.db.create_scalar_function
@@ -420,6 +414,8 @@ _PLAIN_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lb_scalar_in": index_keys.is_scalar_in,
     "lb_wrong_key": index_keys.wrong_key,
     "lb_chosen": lambda is_greatest, collation, *args: builtins.chosen(is_greatest, collation, *map(load, args)),
+    "lb_as_whole": number_comparisons.as_whole,
+    "lb_as_double": number_comparisons.as_double,
     "lb_neg": operators.negate,
     "lb_not": operators.bit_not,
     "lb_rank": operators.sort_rank,
