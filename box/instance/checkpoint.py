@@ -283,9 +283,8 @@ class Checkpoints:
             await self._journal.collect_garbage(rows)
 
     def set_count(self, count: int) -> None:
-        """Set `checkpoint_count`."""
+        """Set `checkpoint_count`. As in Tarantool, files are removed at the next checkpoint or other reason to look."""
         self.collector.checkpoint_count = count
-        self.collector.schedule()
 
     # -- backup ---------------------------------------------------------------------------------
 

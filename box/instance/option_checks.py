@@ -20,8 +20,10 @@ from box.net import uri as uris
 from box.txn.isolation import Isolation, level_of
 from box.wire.greeting import is_version
 
-_QUOTA_MAX = 1024 * (2**32 - 1)
-"""Tarantool counts memory in units of 1,024 bytes with 32 bits."""
+_QUOTA_UNIT = 1024
+"""Tarantool counts the memory of memtx in units of so many bytes, rounded up."""
+_QUOTA_MAX = _QUOTA_UNIT * (2**32 - 1)
+"""The number of units has 32 bits."""
 _DEPRECATED_VALUES: dict[str, Callable[[Value], Value]] = {
     "panic_on_snap_error": lambda old: not old,
     "panic_on_wal_error": lambda old: not old,
@@ -320,6 +322,11 @@ def _check_numbers(values: Values) -> None:
             raise bad(name, "the value must not be NaN")
 
 
+def _granted(name: str, value: Value) -> int:
+    """Return the bytes that an option of memory grants: the least value that it may be changed to."""
+    return -(-int(value) // _QUOTA_UNIT) * _QUOTA_UNIT if name == "memtx_memory" else int(value)
+
+
 def check_change(current: Values, name: str, value: Value) -> None:
     """Check one option that is about to change.
 
@@ -335,5 +342,5 @@ def check_change(current: Values, name: str, value: Value) -> None:
     check(values)
     if name == "net_msg_max":
         check_message_limit(values)
-    if name in ("memtx_memory", "vinyl_memory") and value < current[name]:
+    if name in ("memtx_memory", "vinyl_memory") and value != current[name] and value < _granted(name, current[name]):
         raise bad(name, "cannot decrease memory size at runtime")

@@ -26,7 +26,7 @@ from box.iproto.stats import Net
 from box.iproto.stop import Stop
 from box.iproto.watching import Watching
 from box.net.peer_connection import DetachedSocket
-from box.net.sockets import address_text
+from box.net.sockets import address_text, socket_name
 from box.session import Context, RequestContext
 from box.wire.constants import RequestType
 from box.wire.greeting import encode_greeting
@@ -102,6 +102,11 @@ class ServerConnection(CallingHalf):
         self.session = server.open_session(self)
         self.ctx = Context(self.session)
         """The context of simple requests, which never suspend; every other request has its own."""
+
+    @property
+    def socket_name(self) -> str:
+        """The socket with its addresses, for the log."""
+        return "" if self._transport is None else socket_name(self._transport.get_extra_info("socket"))
 
     # -- life -------------------------------------------------------------------------------------------------
 
@@ -380,7 +385,7 @@ class ServerConnection(CallingHalf):
         try:
             pos, need, count = self._serve_packets(data)
         except BoxError as error:
-            self._server.node.log.problem(error)
+            self._server.dispatcher.log_refused(error)
             self.reply_error(0, error)
             self.close()
             return

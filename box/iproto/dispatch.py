@@ -57,6 +57,8 @@ _WRONG_CREDENTIALS: Final = frozenset({ErrorCode.NO_SUCH_USER, ErrorCode.PASSWOR
 _CREDENTIALS_REFUSED: Final = "User not found or supplied credentials are invalid"
 _STREAM_TYPE_MAX: Final = 17
 """The greatest request type that may be sent in a stream, except for PING, as in Tarantool."""
+_LOGGED: Final = frozenset({ErrorCode.INVALID_MSGPACK, ErrorCode.MISSING_REQUEST_FIELD, ErrorCode.UNKNOWN_REQUEST_TYPE})
+"""The codes of the errors that Tarantool finds when it decodes a packet, and logs."""
 _WRITES_AT_START: Final = (
     "write requests, use box.ctl.is_recovery_finished() to check that snapshot recovery was completed"
 )
@@ -149,7 +151,7 @@ class Dispatcher:
         try:
             row, body_at = decode_header(packet)
         except BoxError as error:
-            self._node.log.problem(error)
+            self.log_refused(error)
             connection.reply_error(sync_of_broken_header(packet), error)
             return
         row.body = packet[body_at:]
@@ -157,6 +159,10 @@ class Dispatcher:
             self._submit(connection, row)
         else:
             self.run(connection, row)
+
+    def log_refused(self, error: BoxError) -> None:
+        """Log why a packet was refused, under the name of the thread that decodes packets in Tarantool."""
+        self._node.log.of_cord("iproto").problem(error)
 
     def run(self, connection: ServerConnection, row: Row) -> None:
         """Run the request of a decoded header and a raw body. Every failure becomes a reply.
@@ -174,7 +180,7 @@ class Dispatcher:
         row.type &= 0xFF
         if row.type == RequestType.AUTH or (row.type > _STREAM_TYPE_MAX and row.type != RequestType.PING):
             refusal = client_error(ErrorCode.UNABLE_TO_PROCESS_IN_STREAM, stream_type_name(row.type))
-            self._node.log.problem(refusal)
+            self.log_refused(refusal)
             connection.reply_error(row.sync, refusal)
         else:
             connection.streams.submit(row)
@@ -200,8 +206,8 @@ class Dispatcher:
                 raise client_error(ErrorCode.UNKNOWN_REQUEST_TYPE, row.type)
             handler(connection, row)
         except BoxError as error:
-            if error.code in (ErrorCode.INVALID_MSGPACK, ErrorCode.UNKNOWN_REQUEST_TYPE):
-                self._node.log.problem(error)
+            if error.code in _LOGGED:
+                self.log_refused(error)
             self._node.sessions.tell_denied(connection.ctx, error)
             connection.reply_error(row.sync, error)
         except Exception as bug:
@@ -516,7 +522,7 @@ class Dispatcher:
 
     def _refuse_outside(self, connection: ServerConnection, row: Row) -> None:
         refusal = client_error(ErrorCode.UNABLE_TO_PROCESS_OUT_OF_STREAM, stream_type_name(row.type))
-        self._node.log.problem(refusal)
+        self.log_refused(refusal)
         raise refusal
 
     def _begin(self, stream: RequestStream, row: Row) -> None:

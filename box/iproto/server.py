@@ -184,9 +184,10 @@ class IprotoServer:
         suppressed = self._warnings.take(self.loop.time())
         if suppressed is None:
             return
+        log = self.node.log.of_cord("iproto")
         if suppressed:
-            self.node.log.warn(f"{suppressed} messages suppressed")
-        self.node.log.warn(f"stopping input on connection {connection.session.peer}, net_msg_max limit is reached")
+            log.warn(f"{suppressed} messages suppressed")
+        log.warn(f"stopping input on connection {connection.socket_name}, net_msg_max limit is reached")
 
     def set_limit(self, limit: int) -> None:
         """Set `net_msg_max`."""

@@ -276,7 +276,7 @@ class Log(_Speaker):
             record += [f'"fiber_id": {int(fiber[0])}', f'"fiber_name": {shown(fiber[1])}']
         if message.where:
             file, _, line = message.where.rpartition(":")
-            record += [f'"file": {shown(file)}', f'"line": {int(line) if line.isdigit() else 0}']
+            record += [f'"file": {shown(file)}', f'"line": {int(line) if line.removeprefix("-").isdigit() else 0}']
         if message.module is not None:
             record.append(f'"module": {shown(message.module)}')
         return f"{{{', '.join(record)}}}"

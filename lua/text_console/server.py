@@ -86,11 +86,12 @@ class ConsoleServer:
         task.add_done_callback(self._tasks.discard)
 
     async def _run(self, connection: ConsoleConnection) -> None:
+        fiber = connection.fiber_name
         try:
             await self._serve(connection)
         # Only the session fails.
-        except BoxError as error:  # mostly of an on_connect trigger, which has refused the client
-            self._node.log.error(f"console: {error.message}")
+        except BoxError as error:  # mostly of an on_connect or on_disconnect trigger
+            self._node.log.of_fiber(fiber).problem(error)
         except Exception as bug:
             self._node.log.error("console: " + "".join(traceback.format_exception(bug)).rstrip())
         finally:

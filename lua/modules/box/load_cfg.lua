@@ -1,6 +1,7 @@
 -- box.cfg: callable before and after the first configuration, readable after it; and the guard that
 -- refuses most of `box` before it.
 
+local direct = require('box.direct')
 local events = require('box.events')
 local fiber = require('fiber')
 local finish = require('box.finish')
@@ -204,6 +205,13 @@ local function number_fibers()
     python.box_number_fibers(highest)
 end
 
+-- Counts as SELECT the reads of the schema version after a start: one for the automatic upgrade, which only an instance
+-- without masters tries that may write, and one for the warning.
+local function count_version_reads()
+    local tries_upgrade = not box.cfg.read_only and not box.cfg.replication
+    direct.reads = direct.reads + (tries_upgrade and 2 or 1)
+end
+
 local function start(packed, options)
     open_box(require('box.cfg_order')(options == nil and {} or options, finish.value(python.box_config_check(packed))))
     is_configured = true
@@ -233,6 +241,7 @@ local function configure_first(packed, options)
     show_log_options(box.cfg)
     number_fibers()
     show_title(box.cfg)
+    count_version_reads()
     scheduler.daemon_timers = scheduler.daemon_timers + DAEMONS
 end
 

@@ -38,6 +38,25 @@ def test_statements_of_sql_count_no_selects(run: Run) -> None:
     run(body)
 
 
+def test_a_start_reads_the_schema_version(run: Run) -> None:
+    """The automatic upgrade and the warning about an old schema read it; nothing else of a start counts."""
+
+    async def body(box: Box) -> None:
+        await box("local b = box.stat() first = {b.SELECT.total, b.INSERT.total, b.REPLACE.total, b.EXECUTE.total}")
+        assert await box("return first") == [2, 0, 0, 0]
+
+    run(body)
+
+
+def test_a_new_format_reads_nothing(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box(DELTA + "s = box.schema.space.create('u')")
+        assert await box("return delta(s.format, s, {{'a', 'unsigned'}})") == {"UPDATE": 1}
+        assert await box("return s:format()[1].name") == "a"
+
+    run(body)
+
+
 def test_what_an_upsert_ignores_is_an_error(run: Run) -> None:
     """Operations that fail and a change of the primary key are counted, in a transaction as well."""
 

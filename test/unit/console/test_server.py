@@ -135,6 +135,21 @@ def test_ordinary_files_make_room_for_sockets(short_path: Path, capfd: pytest.Ca
     assert len(told) == 2
 
 
+def test_an_error_at_the_end_of_a_session_is_logged_with_its_type(
+    short_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def run() -> None:
+        async with listening(short_path) as (_, path):
+            client = await ConsoleClient.connect(path)
+            await client.execute("require('box.session').on_disconnect(function() error('a bad end') end)")
+            client.close()
+            await client.wait_closed()
+            await asyncio.sleep(0.1)
+
+    asyncio.run(run())
+    assert re.search(r"^LuajitError: .*a bad end$", capfd.readouterr().err, re.MULTILINE)
+
+
 def test_server_can_be_closed(short_path: Path) -> None:
     """close() of the object that listen() returns ends the server and removes the socket file."""
 

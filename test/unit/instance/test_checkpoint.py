@@ -46,6 +46,27 @@ def test_threshold_may_change() -> None:
     asyncio.run(run())
 
 
+def test_a_new_count_takes_effect_with_the_next_checkpoint() -> None:
+    """A lower `checkpoint_count` removes no files by itself."""
+
+    async def run() -> None:
+        node = Instance(disk=MemoryStorage())
+        await node.configure({"log_level": 1})
+        try:
+            await write(node, "a")
+            await node.checkpoints.make()
+            await node.configure({"checkpoint_count": 1})
+            await asyncio.sleep(0.05)
+            assert snapshots(node) == 2
+            await write(node, "b")
+            await node.checkpoints.make()
+            await until(lambda: snapshots(node) == 1)
+        finally:
+            await node.close()
+
+    asyncio.run(run())
+
+
 def test_new_interval_leaves_a_checkpoint_alone() -> None:
     """A checkpoint under way is finished when `checkpoint_interval` changes."""
 

@@ -188,6 +188,16 @@ def test_memory_cannot_shrink() -> None:
         loaded().check_change("memtx_memory", 1)
 
 
+def test_memory_is_granted_in_whole_kilobytes() -> None:
+    """A value between the first one and the kilobytes granted for it would be a decrease; the same value is none."""
+    config = loaded()
+    config.values["memtx_memory"] = 107374182
+    config.check_change("memtx_memory", 107374182)
+    config.check_change("memtx_memory", 107374592)
+    with pytest.raises(BoxError, match="cannot decrease memory size at runtime"):
+        config.check_change("memtx_memory", 107374591)
+
+
 @pytest.mark.parametrize(
     ("formula", "replicas", "quorum"),
     [

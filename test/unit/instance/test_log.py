@@ -36,6 +36,17 @@ def test_json_lines_hold_the_same(tmp_path: Path) -> None:
     assert (record["fiber_id"], record["fiber_name"], record["cord_name"]) == (1, "main", "main")
 
 
+def test_a_function_of_c_has_no_line(tmp_path: Path) -> None:
+    """A message from a console has the place of a function in C, whose line is -1."""
+    log = Log(lambda: 1617922620.5)
+    log.format = "json"
+    log.open(str(tmp_path / "n.log"))
+    log.say(Level.ERROR, "bad", where="[C]:-1")
+    log.close()
+    record = json.loads((tmp_path / "n.log").read_text())
+    assert (record["file"], record["line"]) == ("[C]", -1)
+
+
 @pytest.mark.parametrize("log_format", ["plain", "json", BARE])
 def test_what_ends_the_process_is_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str], log_format: str) -> None:
     """A fatal line goes to the log and to standard error, once if they are the same."""

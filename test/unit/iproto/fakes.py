@@ -254,6 +254,8 @@ class FakeReplication:
 class FakeLog:
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.of_iproto: list[str] = []
+        """The lines under the name of Tarantool's network thread, which are in `lines`, too."""
 
     def error(self, text: str) -> None:
         self.lines.append(text)
@@ -262,10 +264,27 @@ class FakeLog:
         self.lines.append(error.log_text)
 
     def of_cord(self, origin: str) -> FakeLog:
-        return self
+        return self if origin != "iproto" else FakeCordLog(self)
 
     def of_fiber(self, name: str) -> FakeLog:
         return self
+
+    warn = info = error
+
+
+class FakeCordLog(FakeLog):
+    """The log of the network thread; its lines go to another log, too."""
+
+    def __init__(self, log: FakeLog) -> None:
+        super().__init__()
+        self.lines, self.of_iproto = log.lines, log.of_iproto
+
+    def error(self, text: str) -> None:
+        self.lines.append(text)
+        self.of_iproto.append(text)
+
+    def problem(self, error: BoxError) -> None:
+        self.error(error.log_text)
 
     warn = info = error
 

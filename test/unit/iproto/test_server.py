@@ -194,6 +194,28 @@ def test_refused_requests(data: bytes, text: str) -> None:
     run(scenario())
 
 
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (request(RequestType.SELECT, 7), "ER_MISSING_REQUEST_FIELD: Missing mandatory field 'space id' in request"),
+        (request(RequestType.INSERT, 7, b"\xc1"), "ER_INVALID_MSGPACK: Invalid MsgPack - packet body"),
+        (request(99, 7), "ER_UNKNOWN_REQUEST_TYPE: Unknown request type 99"),
+        (request(RequestType.SELECT, 7, pack({0x10: 1, 0x12: 1, 0x20: []})), None),
+    ],
+)
+def test_packets_that_cannot_be_decoded_are_logged(data: bytes, text: str | None) -> None:
+    """The lines have the name of Tarantool's network thread. Errors of good packets are not logged."""
+
+    async def scenario() -> None:
+        async with serving() as (node, _, address):
+            raw = await RawClient.connect(address)
+            await raw.ask(data)
+            assert node.log.of_iproto == ([] if text is None else [text])
+            await raw.close()
+
+    run(scenario())
+
+
 def test_the_fast_path_refuses_what_the_general_path_refuses() -> None:
     """What follows a remembered beginning is checked as in the first request."""
 

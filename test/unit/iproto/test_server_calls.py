@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -190,6 +191,7 @@ def test_net_msg_max() -> None:
             assert all(one._stopped & Stop.LIMIT for one in server.connections)
             assert (server.in_flight, len(node.dml.waiting)) == (5, 5)
             assert "net_msg_max limit is reached" in node.log.lines[-1]
+            assert re.match(r"stopping input on connection fd \d+, aka \S+, peer of \S+, net", node.log.of_iproto[-1])
             for done in range(20):
                 await until(lambda done=done: len(node.dml.waiting) > done)
                 node.dml.waiting[done].complete()
