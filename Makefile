@@ -7,6 +7,13 @@ NODE := $(VENV)/.node
 DEVELOPMENT := $(VENV)/.development
 DOCUMENTATION := $(VENV)/.documentation
 
+# An environment that an interrupted attempt has left without pip is completed. One of an older Python is never made,
+# because it would be used from then on.
+ENVIRONMENT = test -x $(VENV)/bin/pip || { \
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	echo "lunabox: $(PYTHON) is not Python 3.11 or later; name another one: make PYTHON=python3.12 ..." >&2; exit 1; }; \
+	$(PYTHON) -m venv $(VENV); }
+
 # The compatible mode puts this directory on the path, where Spark looks for the data source.
 INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat
 
@@ -52,7 +59,7 @@ docs: $(DOCUMENTATION)
 
 $(NODE): pyproject.toml
 	@echo "lunabox: installing into $(VENV), which takes a moment ..." >&2
-	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	@$(ENVIRONMENT)
 	@$(INSTALL) --editable .
 	@touch $@
 
@@ -60,14 +67,14 @@ $(NODE): pyproject.toml
 # meant to be compiled.
 $(DEVELOPMENT): pyproject.toml
 	@echo "lunabox: installing with what tests need into $(VENV), which takes some minutes ..." >&2
-	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	@$(ENVIRONMENT)
 	@$(INSTALL) --no-compile --editable '.[dev,spark,suite,docs]'
 	@PYTHONDONTWRITEBYTECODE= $(VENV)/bin/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $(NODE) $@
 
 $(DOCUMENTATION): pyproject.toml
 	@echo "lunabox: installing what the documentation needs into $(VENV), which takes a moment ..." >&2
-	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	@$(ENVIRONMENT)
 	@$(INSTALL) --editable '.[docs]'
 	@touch $(NODE) $@
 

@@ -45,7 +45,7 @@ from box.errors import (
     TransactionYieldError,
     UnsupportedError,
 )
-from box.instance.version import VERSION as __version__
+from box.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from box.data.times.points import Datetime, Interval

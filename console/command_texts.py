@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from box.instance.version import VERSION
+from box.version import VERSION
 
 PACKAGE = "Tarantool 2.8.1-0-g0000000"
 COMMANDS = ("completion", "connect", "init", "sql", "top")
@@ -39,7 +39,7 @@ Examples:
   echo "print(1 + 1)" | lunabox
   lunabox connect admin@localhost:3301
   lunabox top --once localhost:3301 localhost:3302
-  lunabox sql data 'SELECT COUNT(*) FROM goods'
+  lunabox sql data 'SELECT COUNT(*) FROM "goods"'
 """
 
 

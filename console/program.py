@@ -13,8 +13,8 @@ import uvloop
 
 from box.embed import LuaInstance
 from box.errors import BoxError
-from box.instance.version import VERSION
 from box.log import Level
+from box.version import VERSION
 from console import interpreter, streams
 from console.bindings import TerminalConsole
 from console.command_line import Options, command_name

@@ -21,6 +21,7 @@ from box.spark.definitions import SPACE_ID, USER_SPACES, Definitions
 from box.spark.paths import snapshots_in
 from box.spark.snapshot import read_definitions
 from box.spark.values import to_json
+from box.version import VERSION
 from box.wire.change import decode_row
 from box.wire.constants import DML_TYPES, KEY_NAMES, Key, RaftKey, RequestType
 from box.wire.row import Row
@@ -53,6 +54,9 @@ def _parser() -> argparse.ArgumentParser:
         help="print only this operation: insert, delete, ...; may be repeated",
     )
     parser.add_argument("--skip-corrupt", action="store_true", help="leave damaged blocks out and report them")
+    parser.add_argument(
+        "--version", action="version", version=f"{parser.prog} {VERSION}", help="print the version and exit"
+    )
     return parser
 
 

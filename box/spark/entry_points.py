@@ -24,8 +24,11 @@ def export() -> int:
 
 
 def _run(name: str) -> int:
+    """Run a command. Its help, its version and errors in its command line need no package of an extra."""
+    open_closed_streams()
     try:
         command = importlib.import_module(f"box.spark.{name}")
+        code: int = command.main()
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package in _OWN:
@@ -33,6 +36,4 @@ def _run(name: str) -> int:
         advice = "pip install '.[spark]' in a clone of Lunabox"
         print(f"lunabox-{name}: {package} is not installed: {advice}", file=sys.stderr)
         return _NOT_INSTALLED
-    open_closed_streams()
-    code: int = command.main()
     return code

@@ -17,8 +17,6 @@ from box.spark.sessions import first_line, spark_session
 from box.spark.skips import SkipCount
 from box.spark.table_formats import PACKAGES, is_installed, make_table
 
-_NOT_INSTALLED = "Spark is not installed: pip install '.[spark]' in a clone of Lunabox"
-
 
 class _TableFormat(NamedTuple):
     """A table format that Spark gets from a package: the package's coordinates, a class in it, and the necessary
@@ -223,7 +221,11 @@ def _check(job: ExportJob, spaces: Sequence[str]) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command. Returns the exit code: 0, 1 after an error message on standard error, or 130 after an
-    interrupt."""
+    interrupt.
+
+    Raises:
+        ModuleNotFoundError: a package of the extra `spark` is not installed.
+    """
     job = job_of(argv)
     try:
         if job.args.report is not None:
@@ -240,8 +242,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         print(f"lunabox-export: {where}{error.strerror or error}", file=sys.stderr)
-    except ImportError:
-        print(f"lunabox-export: {_NOT_INSTALLED}", file=sys.stderr)
+    except ModuleNotFoundError:
+        raise
     except KeyboardInterrupt:
         return 130
     except Exception as error:  # Spark wraps all errors in its own classes; the user needs only the text

@@ -9,6 +9,7 @@ from typing import Final
 
 from box.errors import illegal_params
 from box.spark.definitions import USER_SPACES
+from box.version import VERSION
 
 FORMATS: Final = ("parquet", "csv", "json", "orc", "delta", "iceberg")
 COMPRESSIONS: Final = ("none", "snappy", "gzip", "zstd", "lz4", "zlib", "bzip2", "deflate")
@@ -84,6 +85,9 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--report", metavar="OUT.html", help="write a page about spaces, columns and log; needs plotly")
     found.add_argument("--conf", action="append", metavar="KEY=VALUE", type=_setting, help="a setting of Spark")
     found.add_argument("--master", default="local[*]", help="Spark master (default: %(default)s)")
+    found.add_argument(
+        "--version", action="version", version=f"{found.prog} {VERSION}", help="print the version and exit"
+    )
     return found
 
 

@@ -15,9 +15,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PACKAGES: Final = {"delta": "deltalake", "iceberg": "pyiceberg"}
 """The package that each format needs; the optional dependency of this project has the name of the format."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Final
@@ -128,14 +129,16 @@ def main(arguments: list[str]) -> int:
 
 def _write(directory: Path, listen: str) -> int:
     name = directory.name or "lunabox"
-    script, unit = directory / "init.lua", directory / f"{name}.service"
+    script, unit = directory / "init.lua", directory / f"{_unit_name(name)}.service"
     for path in (script, unit):
         if os.path.lexists(path):
             streams.complain(f"lunabox init: {path}: File exists")
             return 1
     (directory / "data").mkdir(parents=True, exist_ok=True)
     _create(script, _SCRIPT.format(listen=listen, console=directory / "admin.sock"), 0o755)
-    texts = {"name": name, "executable": _executable(), "script": _quoted(script), "directory": _quoted(directory)}
+    texts = {"name": _escaped(name), "executable": _executable(), "script": _argument(script)}
+    # Systemd takes the rest of this line as it is, with spaces and quotes.
+    texts["directory"] = _escaped(str(directory))
     _create(unit, _UNIT.format(**texts), 0o644)
     streams.write(f"{script}\n{unit}\n")
     return 0
@@ -155,7 +158,22 @@ def _executable() -> str:
     return f"{_quoted(Path(sys.executable))} -m console"
 
 
+def _unit_name(name: str) -> str:
+    """Return a name that systemd accepts: it knows no spaces, and no letters but those of ASCII."""
+    return re.sub(r"[^A-Za-z0-9:_.-]+", "-", name).strip("-") or "lunabox"
+
+
+def _escaped(text: str) -> str:
+    """Double percent signs, which begin specifiers in a systemd unit."""
+    return text.replace("%", "%%")
+
+
+def _argument(path: Path) -> str:
+    """Quote a path as an argument of a command, where dollar signs begin variables."""
+    return _quoted(path).replace("$", "$$")
+
+
 def _quoted(path: Path) -> str:
-    """Quote a path for a systemd unit, where percent signs are specifiers and spaces end a word."""
-    text = str(path).replace("%", "%%")
+    """Quote a path for a command of a systemd unit, where spaces end a word."""
+    text = _escaped(str(path))
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' if any(c in text for c in " \"'\\") else text

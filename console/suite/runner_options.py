@@ -83,7 +83,7 @@ class _Version(argparse.Action):
     """The action of an option that prints the version."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from box.instance.version import VERSION
+        from box.version import VERSION
 
         print(f"lunabox-test {VERSION}")
         parser.exit()

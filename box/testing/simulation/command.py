@@ -26,6 +26,7 @@ from box.testing.simulation.faults import kinds_of
 from box.testing.simulation.run import Outcome, Scenario, play
 from box.testing.simulation.shrinking import shorten
 from box.testing.simulation.workloads import WORKLOADS
+from box.version import VERSION
 
 _NODES: Final = range(1, 32)
 """The possible numbers of nodes. A replica set of Tarantool has at most 31 members."""
@@ -105,6 +106,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--diagram", type=Path, metavar="FILE.svg", help="a space-time diagram of the last run")
     parser.add_argument("--fail-fast", action="store_true", help="end at the first run that fails")
     parser.add_argument("--no-shrink", action="store_true", help="leave all faults in a run that fails")
+    parser.add_argument(
+        "--version", action="version", version=f"{parser.prog} {VERSION}", help="print the version and exit"
+    )
     return parser
 
 

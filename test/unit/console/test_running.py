@@ -74,6 +74,29 @@ def test_init_makes_what_can_be_started(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "unit"),
+    [("nöw 'a' app", "n-w-a-app"), ("a$b 100%", "a-b-100"), ("ж", "lunabox"), ("ok_1.2-b", "ok_1.2-b")],
+)
+def test_a_directory_of_any_name_gets_a_unit_that_systemd_reads(tmp_path: Path, name: str, unit: str) -> None:
+    """The name of the unit has only characters that systemd allows there, and paths are quoted where it unquotes."""
+    assert run("init", name, cwd=tmp_path).returncode == 0
+    path = tmp_path / name / f"{unit}.service"
+    written = path.read_text()
+    escaped = f"{tmp_path / name}".replace("%", "%%")
+    assert f"\nWorkingDirectory={escaped}\n" in written
+    quoted = '"{}"' if " " in name else "{}"
+    assert (
+        written.split("\nExecStart=")[1]
+        .splitlines()[0]
+        .endswith(quoted.format(f"{escaped}/init.lua".replace("$", "$$")))
+    )
+    if (systemd := shutil.which("systemd-analyze")) is not None:
+        command = [systemd, "verify", "--man=no", "--recursive-errors=no", str(path)]
+        checked = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert (checked.returncode, checked.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
     "arguments", [["init"], ["init", "x", "--listen", "::"], ["completion", "fish"], ["completion"], ["sql"]]
 )
 def test_wrong_command_lines(tmp_path: Path, arguments: list[str]) -> None:

@@ -38,7 +38,7 @@ FLOORS = (
         "box.slices",
     ),  # coroutines run at once, events and their watchers, waits, long work and its slices, rates
     ("box.errors",),
-    ("box.error_codes", "box.exit_status"),
+    ("box.error_codes", "box.exit_status", "box.version"),
 )
 
 ONLY = {
@@ -46,7 +46,7 @@ ONLY = {
     "box.index": {"box.data", "box.errors"},
     "box.journal": {"box.errinj", "box.errors", "box.forks", "box.rate_limit", "box.waiters", "box.wire"},
     # Files only; a stream follows a live node, and a writer sends it requests: as any client, over a connection.
-    "box.spark": {"box.data", "box.errors", "box.exit_status", "box.journal", "box.net", "box.wire"},
+    "box.spark": {"box.data", "box.errors", "box.exit_status", "box.journal", "box.net", "box.version", "box.wire"},
     "box.swim": {"box.data", "box.errors", "box.net", "box.wire"},
     "box.wire": {"box.data", "box.errors"},
 }

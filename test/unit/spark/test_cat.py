@@ -15,6 +15,7 @@ import yaml
 
 from box import Node
 from box.spark.cat import main
+from box.version import VERSION
 
 SOURCE = """
     local s = box.schema.space.create('goods', {format = {{'id', 'unsigned'}, {'name', 'string'}}})
@@ -164,10 +165,24 @@ def run_without(command: str, *arguments: str) -> subprocess.CompletedProcess[st
 
 
 def test_a_missing_package_of_the_export_is_named() -> None:
-    """`lunabox-export` without the extra's packages names them."""
-    run = run_without("export")
+    """`lunabox-export` without the extra's packages names the first one."""
+    run = run_without("export", "data", "goods", "--to", "csv", "out")
     assert run.returncode == 2
-    assert run.stderr == "lunabox-export: pyarrow is not installed: pip install '.[spark]' in a clone of Lunabox\n"
+    assert run.stderr == "lunabox-export: numpy is not installed: pip install '.[spark]' in a clone of Lunabox\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["--help"], 0, "--dry-run"),
+        (["--version"], 0, f"lunabox-export {VERSION}"),
+        (["data"], 2, "3 arguments are needed, 1 given"),
+    ],
+)
+def test_the_command_line_of_the_export_needs_no_package(arguments: list[str], code: int, text: str) -> None:
+    run = run_without("export", *arguments)
+    assert run.returncode == code
+    assert text in run.stdout + run.stderr
 
 
 def test_cat_needs_no_extra(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
