@@ -365,3 +365,12 @@ def test_the_quota_is_in_whole_units(run: Run) -> None:
         assert await box("return box.slab.info().quota_size % 1024") == 0
 
     run(body)
+
+
+def test_an_upgrade_without_a_version(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box("version = box.space._schema:delete('version')")
+        assert (await box.fails("box.schema.upgrade()")).endswith('Missing "version" in box.space._schema')
+        await box("box.space._schema:insert(version) box.schema.upgrade()")
+
+    run(body)
