@@ -67,6 +67,14 @@ def test_wrong_calls_of_a_connection(lua: Lua, tmp_path: Path) -> None:
     ]
 
 
+def test_the_log_names_the_obsolete_timeout_once(lua: Lua, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    address = f"unix/:{tmp_path}/w.sock"
+    chunk = """local conn = require('net.box').connect(...)
+        return conn:timeout(1):ping() and conn:timeout(1):ping()"""
+    assert lua(chunk, address, configure={"listen": address, "log_level": 5}) == [True]
+    assert capfd.readouterr().err.count("netbox:timeout(timeout) is deprecated since 1.7.4, please use space:<req") == 1
+
+
 def test_connection_shows_its_state(remote: Any) -> None:
     assert remote(
         """return conn.state, conn:is_connected(), conn:ping(), conn.protocol, #conn.peer_uuid, conn:wait_connected(),
