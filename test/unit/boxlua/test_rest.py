@@ -374,3 +374,14 @@ def test_an_upgrade_without_a_version(run: Run) -> None:
         await box("box.space._schema:insert(version) box.schema.upgrade()")
 
     run(body)
+
+
+def test_feedback_is_saved_to_a_path(run: Run) -> None:
+    """A wrong path is refused as in Tarantool, although nothing is saved."""
+
+    async def body(box: Box) -> None:
+        for wrong in ("", "1", "{}"):
+            assert (await box.fails(f"box.feedback.save({wrong})")).endswith(": Usage: box.feedback.save(path)")
+        assert await box("return box.feedback.save('report.json')") is None
+
+    run(body)
