@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -66,24 +65,6 @@ def test_wrong_calls_of_a_connection(lua: Lua, tmp_path: Path) -> None:
         "getaddrinfo: Name or service not known",
         "getaddrinfo: Servname not supported for ai_socktype",
     ]
-
-
-def test_readers_of_one_tuple_take_no_buffer(lua: Lua, tmp_path: Path) -> None:
-    """The error has the place where it was raised."""
-    address = f"unix/:{tmp_path}/w.sock"
-    chunk = """box.schema.user.grant('guest', 'super')
-        local index = require('net.box').connect(...).space._schema.index.primary
-        return select(2, pcall(index.get, index, 'version', {buffer = require('buffer').ibuf()}))"""
-    [text] = lua(chunk, address, configure={"listen": address})
-    assert re.fullmatch(r"\S+:\d+: index:get\(\) doesn't support `buffer` argument", text)
-
-
-def test_the_log_names_the_obsolete_timeout_once(lua: Lua, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    address = f"unix/:{tmp_path}/w.sock"
-    chunk = """local conn = require('net.box').connect(...)
-        return conn:timeout(1):ping() and conn:timeout(1):ping()"""
-    assert lua(chunk, address, configure={"listen": address, "log_level": 5}) == [True]
-    assert capfd.readouterr().err.count("netbox:timeout(timeout) is deprecated since 1.7.4, please use space:<req") == 1
 
 
 def test_connection_shows_its_state(remote: Any) -> None:
