@@ -27,6 +27,7 @@ class CheckpointDaemon:
         self._random = resources.random
         self._config = resources.config
         self._log = resources.log.of_fiber(NAME)
+        self._writer_log = resources.log.of_cord("main")
         self._make = make
         self._task: asyncio.Task[None] | None = None
         self._wakeup = asyncio.Event()
@@ -48,6 +49,7 @@ class CheckpointDaemon:
 
     def request(self) -> None:
         """Make a checkpoint as soon as possible, because the log has reached the threshold."""
+        self._writer_log.info("WAL threshold exceeded, triggering checkpoint")
         interval = self._config["checkpoint_interval"]
         self._due = self._loop.time() + interval if interval > 0 else None
         self._is_requested = True
@@ -66,7 +68,7 @@ class CheckpointDaemon:
             try:
                 await self._make()
             except BoxError as error:
-                self._log.error(f"checkpoint failed: {error.message}")
+                self._log.problem(error)
 
     async def _wait_until_due(self) -> None:
         while not self._is_requested:

@@ -211,8 +211,11 @@ class SchemaUpgrade:
         for row in self._rows(SpaceId.FUNC):
             if row[2] in ("LUA", "box.schema.user.info") and row[3] != 0:
                 await self._revoke_function(row[0])
+                self._log.info(f'remove old function "{row[2]}"')
                 await self._delete(SpaceId.FUNC, row[0])
+                self._log.info(f'create function "{row[2]}" with unset setuid')
                 await self._replace(SpaceId.FUNC, [*row[:3], 0, *row[4:-2], self._date, self._date])
+                self._log.info(f'grant execute on function "{row[2]}" to public')
                 await self._grant(int(UserId.PUBLIC), "function", row[0], Privilege.X)
 
     async def _revoke_function(self, function_id: int) -> None:

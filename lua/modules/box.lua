@@ -51,7 +51,15 @@ for name, member in pairs(require('box.sql')) do
     box[name] = member
 end
 box.lib = {load = load_c_module}
-box.feedback = {save = function() end}
+
+box.feedback = {}
+
+-- Saves nothing, because there is no feedback.
+function box.feedback.save(path)
+    if type(path) ~= 'string' then
+        error('Usage: box.feedback.save(path)')
+    end
+end
 
 for name, member in pairs({ctl = box.ctl, stat = box.stat, slab = box.slab, backup = box.backup}) do
     package.loaded['box.' .. name] = member

@@ -35,6 +35,9 @@ M.create_space = M.space.create
 
 -- Upgrades the dictionary of an older version. A single instance does that at its start already.
 function M.upgrade()
+    if box.space._schema:get{'version'} == nil then
+        error('Missing "version" in box.space._schema')
+    end
     finish.nothing(python.schema_upgrade())
 end
 

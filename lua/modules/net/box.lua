@@ -343,9 +343,17 @@ function console_methods.eval(remote, line, timeout)
     return console.eval(remote, line, timeout)
 end
 
--- Sets a deadline for the requests of this fiber. It is obsolete, because requests have an option `timeout`.
+local warned_of_timeout = false
+
+-- Sets a deadline for the requests of this fiber. It is obsolete, because requests have an option `timeout`, and the
+-- log says so once.
 function remote_methods.timeout(remote, timeout)
     check_remote(remote, 'timeout')
+    if not warned_of_timeout then
+        warned_of_timeout = true
+        log.warn('netbox:timeout(timeout) is deprecated since 1.7.4, ' ..
+            'please use space:<request>(..., {timeout = t}) instead.')
+    end
     remote._deadlines[fiber.self()] = timeout and fiber.clock() + timeout
     return remote
 end

@@ -365,3 +365,23 @@ def test_the_quota_is_in_whole_units(run: Run) -> None:
         assert await box("return box.slab.info().quota_size % 1024") == 0
 
     run(body)
+
+
+def test_an_upgrade_without_a_version(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box("version = box.space._schema:delete('version')")
+        assert (await box.fails("box.schema.upgrade()")).endswith('Missing "version" in box.space._schema')
+        await box("box.space._schema:insert(version) box.schema.upgrade()")
+
+    run(body)
+
+
+def test_feedback_is_saved_to_a_path(run: Run) -> None:
+    """A wrong path is refused as in Tarantool, although nothing is saved."""
+
+    async def body(box: Box) -> None:
+        for wrong in ("", "1", "{}"):
+            assert (await box.fails(f"box.feedback.save({wrong})")).endswith(": Usage: box.feedback.save(path)")
+        assert await box("return box.feedback.save('report.json')") is None
+
+    run(body)

@@ -28,11 +28,13 @@ def snapshots(node: Instance) -> int:
 
 
 def test_threshold_may_change() -> None:
-    """A new `checkpoint_wal_threshold` on a running node takes effect."""
+    """A new `checkpoint_wal_threshold` on a running node takes effect, and the log says when it is exceeded."""
 
     async def run() -> None:
         node = Instance(disk=MemoryStorage())
-        await node.configure({"log_level": 1})
+        said: list[str] = []
+        node.log.forward = lambda level, text: said.append(text)
+        await node.configure({"log_level": 5})
         try:
             await write(node, "a")
             assert snapshots(node) == 1
@@ -40,6 +42,7 @@ def test_threshold_may_change() -> None:
             await write(node, "b")
             await write(node, "c")
             await until(lambda: snapshots(node) == 2)
+            assert said.count("WAL threshold exceeded, triggering checkpoint") == 1
         finally:
             await node.close()
 

@@ -1,7 +1,9 @@
-"""Errors of the functions that a user gives to a connection of `net.box`. Expected values are those of Tarantool."""
+"""Errors and warnings about what a user gives to a connection of `net.box`. Expected values are those of Tarantool."""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -96,3 +98,21 @@ def test_errors_of_local_calls_are_those_of_procedures(lua: Lua) -> None:
         return problems""",
         directory=True,
     ) == [[[32, "Illegal parameters, x"], [32, "y"], [32, "table: N"]]]
+
+
+def test_readers_of_one_tuple_take_no_buffer(lua: Lua, tmp_path: Path) -> None:
+    """The error has the place where it was raised."""
+    address = f"unix/:{tmp_path}/w.sock"
+    chunk = """box.schema.user.grant('guest', 'super')
+        local index = require('net.box').connect(...).space._schema.index.primary
+        return select(2, pcall(index.get, index, 'version', {buffer = require('buffer').ibuf()}))"""
+    [text] = lua(chunk, address, configure={"listen": address})
+    assert re.fullmatch(r"\S+:\d+: index:get\(\) doesn't support `buffer` argument", text)
+
+
+def test_the_log_names_the_obsolete_timeout_once(lua: Lua, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    address = f"unix/:{tmp_path}/w.sock"
+    chunk = """local conn = require('net.box').connect(...)
+        return conn:timeout(1):ping() and conn:timeout(1):ping()"""
+    assert lua(chunk, address, configure={"listen": address, "log_level": 5}) == [True]
+    assert capfd.readouterr().err.count("netbox:timeout(timeout) is deprecated since 1.7.4, please use space:<req") == 1

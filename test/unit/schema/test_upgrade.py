@@ -220,6 +220,22 @@ def test_an_upgrade_that_waits_for_its_call() -> None:
     asyncio.run(main())
 
 
+def test_the_log_names_the_steps_for_functions_with_setuid() -> None:
+    async def main() -> None:
+        node = Instance(disk=disk_of((2, 1, 3)))
+        said: list[str] = []
+        node.log.info = said.append  # type: ignore[method-assign]
+        await node.configure({"log_level": 0})
+        assert [line for line in said if "function" in line][:3] == [
+            'remove old function "box.schema.user.info"',
+            'create function "box.schema.user.info" with unset setuid',
+            'grant execute on function "box.schema.user.info" to public',
+        ]
+        await node.close()
+
+    asyncio.run(main())
+
+
 def test_check_constraints_that_were_options_of_their_space() -> None:
     """Check constraints become rows of `_ck_constraint`; a space with tuples keeps its option, with a warning."""
 

@@ -84,7 +84,7 @@ end
 
 local function refuse_buffer(opts, name)
     if opts and opts.buffer then
-        error(("index:%s() doesn't support `buffer` argument"):format(name), 0)
+        error(("index:%s() doesn't support `buffer` argument"):format(name))
     end
 end
 
