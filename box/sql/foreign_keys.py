@@ -295,7 +295,7 @@ class ForeignKeys:
         self, ctx: Context, child: Space, key: ForeignKeyDef, action: str, row: list[Value], new: list[Value] | None
     ) -> None:
         if action == "cascade" and new is None:
-            await self._change_child(ctx, child, row, None)
+            await self._change_child(ctx, child, key, row, None)
             return
         changed = list(row)
         types = [field.type.value for field in self._schema.space(key.parent_id).definition.fields]
@@ -305,10 +305,12 @@ class ForeignKeys:
                 changed[own] = in_trigger(new[place], types[place])
             else:
                 changed[own] = self._default(child, own) if action == "set_default" else None
-        await self._change_child(ctx, child, row, changed)
+        await self._change_child(ctx, child, key, row, changed)
 
-    async def _change_child(self, ctx: Context, child: Space, row: list[Value], changed: list[Value] | None) -> None:
-        work = self._changes.change_child(ctx, child, row, changed)
+    async def _change_child(
+        self, ctx: Context, child: Space, key: ForeignKeyDef, row: list[Value], changed: list[Value] | None
+    ) -> None:
+        work = self._changes.change_child(ctx, child, row, changed, [own for own, _ in key.links])
         await self._changes.triggers.run_inside(ctx, None, work)
 
     @staticmethod

@@ -51,6 +51,18 @@ def places_of(space: Space, insert: sql_nodes.Insert) -> list[int]:
     return places
 
 
+def place_of(space: Space, name: str) -> int:
+    """Return the number of a column.
+
+    Raises:
+        ClientError: there is no such column.
+    """
+    for number, field in enumerate(space.definition.fields):
+        if field.name == name:
+            return number
+    raise unknown_field(space, name)
+
+
 def check_count(insert: sql_nodes.Insert, space: Space, given: int, wanted: int) -> None:
     """Check the number of values in a row.
 

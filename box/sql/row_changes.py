@@ -22,7 +22,6 @@ from box.index import IteratorType
 from box.schema.access import Privilege
 from box.schema.ids import SpaceId
 from box.sql import sql_nodes
-from box.sql.advice import unknown_field
 from box.sql.casts import convert
 from box.sql.catalogue import Catalogue
 from box.sql.inserted_rows import (
@@ -30,6 +29,7 @@ from box.sql.inserted_rows import (
     check_count,
     constant_rows,
     has_one_row,
+    place_of,
     places_of,
     sort_gathered,
     store_together,
@@ -347,7 +347,7 @@ class ChangeRunner:
         for number, (columns, _) in enumerate(update.sets, 1):
             try:
                 for name in columns:
-                    place = self._place(space, name)
+                    place = place_of(space, name)
                     if place in places:
                         raise generic(f"set id list: duplicate column name {name}")
                     places.append(place)
@@ -356,13 +356,6 @@ class ChangeRunner:
                 self._update_query(space, values, [], special)(self._queries.compiler(ctx, params))
                 raise
         return places
-
-    @staticmethod
-    def _place(space: Space, name: str) -> int:
-        for number, field in enumerate(space.definition.fields):
-            if field.name == name:
-                return number
-        raise unknown_field(space, name)
 
     def _changed_table(
         self,
@@ -550,15 +543,18 @@ class ChangeRunner:
 
     # --- for foreign keys ---
 
-    async def change_child(self, ctx: Context, space: Space, old: list[Value], new: list[Value] | None) -> None:
-        """Apply the action of a foreign key to a child row: delete it (`new` is None), or store `new`."""
+    async def change_child(
+        self, ctx: Context, space: Space, old: list[Value], new: list[Value] | None, places: list[int]
+    ) -> None:
+        """Apply the action of a foreign key to a child row: delete it (`new` is None), or set the columns at `places`,
+        those of the key, to the values in `new`.
+        """
         if new is None:
             await self._delete_row(ctx, space, old, self.triggers.of(space, "DELETE", None), None)
             return
-        changed = {number: value for number, value in enumerate(new) if value != old[number]}
-        names = [space.definition.fields[number].name or "" for number in changed]
-        key = space.index(0).key_def.extract_values(old)
-        await self._update_row(ctx, space, key, changed, "ABORT", self.triggers.of(space, "UPDATE", names), Changed())
+        names = [space.definition.fields[place].name or "" for place in places if new[place] != old[place]]
+        key, values = space.index(0).key_def.extract_values(old), {place: new[place] for place in places}
+        await self._update_row(ctx, space, key, values, "ABORT", self.triggers.of(space, "UPDATE", names), Changed())
 
     def truncated(self, name: str) -> Space:
         """Return the space of a TRUNCATE TABLE. Raises SQL_EXECUTE if it may not be emptied."""
