@@ -181,6 +181,10 @@ class LogFold:
         self._ignored: list[BoxError] = []
         """Errors of upserts, which are reported when the indexes take the changes."""
 
+    def forget(self) -> None:
+        """Forget the spaces of the rows so far; they are found again when they are needed."""
+        self._starts.clear()
+
     def execute(self, spaces: SpaceSource, run: PlainRun, first: int, stop: int) -> int:
         """Execute the rows from `first` to `stop`, which are whole transactions, as far as they are usual.
 
