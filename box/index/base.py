@@ -178,6 +178,11 @@ class Index(ABC):
         """
         return 0
 
+    def replace_all(self, sort_keys: list[SortKey], entries: list[Entry]) -> None:
+        """Set the entries of many keys in order; most of the keys have none."""
+        for sort_key, entry in zip(sort_keys, entries, strict=True):
+            self.replace(sort_key, entry)
+
     def set_many(self, changes: Iterable[tuple[SortKey, Entry | None]]) -> None:
         """Set the entries of many keys; None removes a key, and an absent one is ignored then."""
         for sort_key, entry in changes:

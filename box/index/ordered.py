@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice, takewhile
+from itertools import compress, islice, takewhile
 from typing import Any, ClassVar, Final
 
 from box.data.keydef import KeyDef, SortKey
@@ -138,6 +138,18 @@ class OrderedIndex(Index):
             self._size += count
             self.version += count
         return count
+
+    def replace_all(self, sort_keys: list[SortKey], entries: list[Entry]) -> None:
+        if self.listeners or self.is_layered:
+            super().replace_all(sort_keys, entries)
+            return
+        added = list(map(self.insert, sort_keys, entries))
+        count = sum(added)
+        self.take_room(list(compress(entries, added)))
+        self._size += count
+        self.version += count
+        if count < len(added):
+            self.set_many((key, entry) for key, entry, new in zip(sort_keys, entries, added, strict=True) if not new)
 
     def set_many(self, changes: Iterable[tuple[SortKey, Entry | None]]) -> None:
         memory, tree, find = self.memory, self._tree, self.find

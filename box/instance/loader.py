@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 ROWS_A_TURN: Final = 64
 """The number of rows of the log that are executed without giving way, which takes one or two milliseconds."""
-_ROWS_A_RUN: Final = 512
+_ROWS_A_RUN: Final = 256
 """The number of rows of plain transactions that are executed together and without giving way."""
 _PLAIN_SIZE: Final = 1024
 """The greatest number of rows of a plain transaction that is executed without giving way, in two or three ms."""
@@ -189,6 +189,7 @@ class LogLoader:
             DuplicateKeyError: TUPLE_FOUND, a key is repeated.
         """
         await self.finish(give_way)
+        self._fold.forget()
         deferred, self._deferred = self._deferred, None
         if deferred is not None and not self._txns.storage.allows_yield:
             for space in self._schema.spaces.values():

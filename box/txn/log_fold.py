@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 _ABSENT: Final = object()
 """The state of a key that no row has changed."""
+_NO_TUPLE: Final[list[Any]] = []
+"""Instead of the fields of a tuple: there is none."""
 _TUPLE_KEY: Final = int(Key.TUPLE)
 
 
@@ -113,19 +115,19 @@ class _Fold:
         CHANGES[kind](self._overlay, self.space, argument)
 
     def fields_of(self, key: SortKey) -> list[Any] | None:
-        """Return the fields of the tuple with a key, which are its state then.
+        """Return the fields of the tuple with a key, which are its state then, or `_NO_TUPLE`.
 
-        Returns None if there is none, or if it takes more than changing the fields to change it.
+        Returns None if it takes more than changing the fields to change it.
         """
         entry = self.state.get(key, _ABSENT)
-        if type(entry) is list:
-            return entry
         old: bytes | None
         if type(entry) is int:
             old, fields = self.rests[entry], self.values[entry]
         else:
             old = self.plan.find(key) if entry is _ABSENT else entry
-            if old is None or len(old) > self.size_limit:
+            if old is None:
+                return _NO_TUPLE
+            if len(old) > self.size_limit:
                 return None
             fields = unpack(old)
         if pack(fields) != old:
@@ -134,16 +136,15 @@ class _Fold:
         return fields  # type: ignore[no-any-return]
 
     def insert(self, key: SortKey, ops: Any, rest: bytes, index_base: int) -> bool:
-        """Insert the tuple of an UPSERT, whose operations are decoded.
+        """Insert the tuple of an UPSERT, whose operations are decoded, under a key that has none.
 
-        Returns False, having done nothing, if there is a tuple with its key, or if encoding the operations does not
-        give back their bytes.
+        Returns False, having done nothing, if encoding the operations does not give back their bytes.
 
         Raises:
             BoxError: the operations are malformed.
         """
         packed = pack(ops)
-        if not rest.startswith(packed) or self._find(key) is not None:
+        if not rest.startswith(packed):
             return False
         check_operations(ops, fmt=self.plan.format, index_base=index_base)
         self.state[key] = rest[len(packed) + 1 :]
@@ -161,7 +162,7 @@ class _Fold:
             else:
                 changed.append((key, pack(entry) if type(entry) is list else entry))
         if keys:
-            _replace_all(self.plan, keys, raws)
+            self.plan.replace_all(keys, raws)
         self.plan.set_many(changed)
 
 
@@ -179,6 +180,10 @@ class LogFold:
         self._starts: dict[bytes, _Start] = {}
         self._ignored: list[BoxError] = []
         """Errors of upserts, which are reported when the indexes take the changes."""
+
+    def forget(self) -> None:
+        """Forget the spaces of the rows so far; they are found again when they are needed."""
+        self._starts.clear()
 
     def execute(self, spaces: SpaceSource, run: PlainRun, first: int, stop: int) -> int:
         """Execute the rows from `first` to `stop`, which are whole transactions, as far as they are usual.
@@ -264,20 +269,13 @@ def _store_all(plan: WritePlan, kind: int, raws: list[bytes], values: list[Any])
         return False
     keys = list(map(plan.key_of, values))
     if kind == REPLACE:
-        _replace_all(plan, keys, raws)
+        plan.replace_all(keys, raws)
         return True
     added = plan.add_new(keys, raws)
     if added < len(raws):
         for key in keys[:added]:
             plan.remove(key)
     return added == len(raws)
-
-
-def _replace_all(plan: WritePlan, keys: list[SortKey], raws: list[bytes]) -> None:
-    """Insert or replace tuples with the given keys."""
-    added = plan.add_new(keys, raws)
-    for key, raw in zip(keys[added:], raws[added:], strict=True):
-        plan.replace(key, raw)
 
 
 def _fold_rows(
@@ -305,7 +303,7 @@ def _fold_rows(
                     fields = state.get(key)
                     if type(fields) is not list:
                         fields = fold.fields_of(key)
-                    if fields is not None and changes.apply(fields, ops):
+                    if fields is _NO_TUPLE or (fields is not None and changes.apply(fields, ops)):
                         continue
             else:
                 ops, mark, fields = value
@@ -320,11 +318,10 @@ def _fold_rows(
                     fields = state.get(key)
                     if type(fields) is not list:
                         fields = fold.fields_of(key)
-                    if (
-                        changes.apply(fields, ops)
-                        if fields is not None
-                        else fold.insert(key, ops, rest, changes.index_base)
-                    ):
+                    if fields is _NO_TUPLE:
+                        if fold.insert(key, ops, rest, changes.index_base):
+                            continue
+                    elif fields is not None and changes.apply(fields, ops):
                         continue
             fold.change(kind, start + rest)
     except BoxError:

@@ -60,6 +60,7 @@ class WritePlan:
         "put",
         "remove",
         "replace",
+        "replace_all",
         "secondary",
         "set_many",
         "validate",
@@ -109,6 +110,7 @@ class WritePlan:
             self.add = index.add
             self.add_new = index.add_new
             self.replace = index.replace
+            self.replace_all = index.replace_all
             self.put = index.put
             self.remove = index.remove
             self.set_many = index.set_many

@@ -171,6 +171,13 @@ def _without_log_runs() -> None:
     Dml.load_changes = lambda *_, **options: []  # type: ignore[method-assign]
 
 
+def _without_split_rows() -> None:
+    """Rows of the log are found one by one, and each changes the index by itself."""
+    from box.journal import reader
+
+    reader.split_block = lambda block: None
+
+
 def _without_stretches() -> None:
     """Tuples of a run are decoded one by one."""
     from box.txn import fast_run
@@ -213,6 +220,7 @@ FAST_PATHS = {
     "rows_together": FastPath(("replicated together",), _without_rows_together),
     "tuple_runs": FastPath(("replicated join",), _without_tuple_runs),
     "log_runs": FastPath(("start 1", "start 1000"), _without_log_runs),
+    "split_rows": FastPath(("start 1000", "start mixed"), _without_split_rows),
     "stretches": FastPath(("replicated apply", "start 1000"), _without_stretches),
     "packets": FastPath(("replicated send",), _without_packets),
 }
@@ -236,7 +244,7 @@ def measure(figure: str, way: str, count: int) -> float:
         if kind == "iproto":
             return _served(name, way, count, Path(directory))
         if kind == "start":
-            return _started(int(name), way, count, Path(directory))
+            return _started(name, way, count, Path(directory))
         if kind == "replicated":
             return REPLICATED[name](tuple(_program(way)), Path(directory), count) * 1e6
         command = _program(way, _HERE / "fast_paths.lua", directory, kind, count, name)
@@ -246,14 +254,17 @@ def measure(figure: str, way: str, count: int) -> float:
         return float(done.stdout)
 
 
-def _started(size: int, way: str, count: int, directory: Path) -> float:
-    """Return the microseconds of a row in a start from a log, whose transactions have `size` rows."""
+def _started(name: str, way: str, count: int, directory: Path) -> float:
+    """Return the microseconds of a row in a start from a log. `name` is the number of rows of its transactions, which
+    are new tuples; the changes of `mixed`, 1,000 in a transaction, are of all kinds.
+    """
+    log = ("1000", "1", "1", "mixed") if name == "mixed" else (name,)
     script, seconds = _HERE / "log_start.lua", []
     for rows in (count * 2, 1):
         work_dir = directory / str(rows)
         work_dir.mkdir()
         for what in ("fill", "start"):
-            command = _program(way, script, work_dir, what, rows, size)
+            command = _program(way, script, work_dir, what, rows, *log)
             done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise SystemExit(done.stdout + done.stderr)

@@ -24,8 +24,10 @@ import box.instance.loader
 import box.instance.local_recovery
 import box.journal.reader
 import box.journal.snapshot
+import box.journal.split_rows
 import box.journal.xlog
 import box.txn.fast_run
+import box.txn.log_fold
 import box.txn.space_load
 from box import Node
 from test.bench.data_start import FIGURES
@@ -77,7 +79,9 @@ def _install(layers: Layers) -> None:
     function("read the file", box.journal.reader.BlockReader, "_fill")
     for name in ("next_block", "next_blocks"):
         function("blocks: checksum, Zstandard", box.journal.xlog.XlogDecoder, name)
-    function("find header and body", box.journal.reader, "plain_runs")
+    for name in ("plain_runs", "split_block"):
+        function("find header and body", box.journal.reader, name)
+    function("decode bodies of the log", box.journal.split_rows, "decode_rests")
     generator("find header and body", box.journal.snapshot, "decode_tuples_in_steps")
     compiled = box.data.format._compile_validate_many
 
@@ -88,7 +92,10 @@ def _install(layers: Layers) -> None:
     box.data.format._compile_validate_many = compile_in_layer  # type: ignore[assignment]
     function("primary keys and index", box.txn.space_load.SpaceLoad, "add")
     function("primary keys and index", box.txn.fast_run, "store_tuples")
-    function("changes one by one", box.instance.loader.LogLoader, "add_run")
+    function("changes by key", box.txn.log_fold, "_fold_rows")
+    function("changes by key: index", box.txn.log_fold._Fold, "settle")
+    function("new tuples of a run", box.txn.log_fold, "_store_all")
+    function("turns and runs of the log", box.instance.loader.LogLoader, "add_run")
     generator("decode again, make secondary keys", box.txn.space_load, "_fill_all")
     generator("sort secondary keys", box.txn.space_load, "fill")
     function("leaves of the trees", box.index.sorted_build.SortedBuild, "append")

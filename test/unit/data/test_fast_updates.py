@@ -1,4 +1,4 @@
-"""The fast path of update operations gives the results of the general path."""
+"""The fast paths of update operations give the results of the general path."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from box.data import update
 from box.data._update_ops import read_operations
-from box.data.codec import pack
+from box.data.codec import pack, unpack
+from box.data.field_changes import FieldChanges
 from box.data.format import FieldDef, TupleFormat
 from box.data.types import FieldType
 from box.errors import BoxError
@@ -87,3 +88,47 @@ def test_the_error_of_known_fields_is_that_of_the_tuple() -> None:
     assert fields == [1, 7, 0.5]
     with pytest.raises(BoxError, match="Tuple field 2 \\(name\\) type does not match one required by operation"):
         FORMAT.validate_fields(new, fields)
+
+
+FREE = TupleFormat([FieldDef("name"), FieldDef("value"), FieldDef("id", FieldType.NUMBER, is_nullable=True)])
+
+
+@settings(max_examples=300)
+@given(rows, operations)
+@example([1, "a", 0.5], [["+", "value", 0.25], ["=", 2, "b"]])
+@example([1, "a", 0.5], [["=", 2, "b"]])
+@example([1, "a", 0.5], [["=", 2, 5]])
+@example([1, "a", 0.5], [["=", 2.0, "b"]])
+@example([1, "a", 0.5], [["=", True, "b"]])
+@example([1, "a", 0.5], [["=", 1, 2]])
+def test_fields_change_as_in_an_update(row: list[Any], ops: list[Any]) -> None:
+    """What is applied gives a valid tuple, the same as an update; what is not applied leaves the fields alone."""
+    for fmt in (FORMAT, FREE):
+        for base in (0, 1):
+            fields = unpack(pack(row))
+            if not FieldChanges(fmt, base, {0}).apply(fields, ops):
+                assert pack(fields) == pack(row)
+                continue
+            assert pack(fields) == update.apply_update(pack(row), ops, fmt=fmt, index_base=base)
+            assert fields[0] == row[0]
+            assert all(fmt.field_checker(number)(value) for number, value in enumerate(fields) if value != row[number])  # type: ignore[misc]
+
+
+def test_usual_operations_are_applied() -> None:
+    """Fields are named by number or name; all operations are applied or none."""
+    changes = FieldChanges(FORMAT, 1, {0})
+    fields: list[Any] = [1, "a", 0.5, 7]
+    assert changes.apply(fields, [["=", 2, "b"]])
+    assert changes.apply(fields, [["+", "value", 0.25], ["-", 4, 2]])
+    assert fields == [1, "b", 0.75, 5]
+    for refused in (
+        [["=", 1, 1]],
+        [["=", 5, 1]],
+        [["=", "name", 1]],
+        [["=", 2, "c"], ["=", 2, "d"]],
+        [["#", 4, 1]],
+        "=",
+    ):
+        assert not changes.apply(fields, refused)
+    assert not changes.apply(fields, [["=", 2, "c"], ["=", 3, "d"]])
+    assert fields == [1, "b", 0.75, 5]

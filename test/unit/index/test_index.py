@@ -14,6 +14,8 @@ from box.data.types import FieldType as T
 from box.errors import BoxError, ErrorCode
 from box.index import Index, IndexDef, IteratorType, create_index
 from box.index.bulk import SLICE, Keyed, fill
+from box.index.layered import GONE
+from box.index.memory import MemoryQuota
 from box.index.ordered import OrderedIndex
 
 I = IteratorType  # noqa: E741
@@ -418,3 +420,36 @@ def test_a_failure_in_the_middle_adds_no_new_entry() -> None:
     with pytest.raises(TypeError):
         index.add_new([("a", 1), ("b", 2), (3, 3)], [b"a", b"b", b"c"])
     assert [len(index), index.find(("a", 1))] == [0, None]
+
+
+@pytest.mark.parametrize("way", ["alone", "followed", "layered"])
+def test_many_changes_at_once(way: str) -> None:
+    """They have the outcome of changes one by one: the entries, their number, the memory, and what listeners hear."""
+    rng, outcomes = random.Random(5), []
+    changes = [
+        (key, None if rng.random() < 0.3 else pack([key, "x" * rng.randrange(9)])) for key in rng.sample(range(99), 60)
+    ]
+    new = [(key, pack([key, "y" * rng.randrange(9)])) for key in rng.choices(range(120), k=60)]
+    for at_once in (False, True):
+        index, heard = index_of(PartDef(0, T.UNSIGNED), primary=None), []
+        assert isinstance(index, OrderedIndex)
+        index.weight = 10
+        index.use_memory(MemoryQuota())
+        for number in range(0, 99, 3):
+            index.put(number, pack([number]))
+        if way == "followed":
+            index.listeners.append(lambda *change, heard=heard: heard.append(change))  # type: ignore[misc]
+        if way == "layered":
+            index.lay_over(type(index.tree)({1: pack([1]), 3: GONE}), 0, 0)
+        if at_once:
+            index.set_many(iter(changes))
+            index.replace_all([key for key, _ in new], [raw for _, raw in new])
+        else:
+            for key, raw in changes:
+                _ = index.remove(key) if raw is None else index.replace(key, raw)  # type: ignore[func-returns-value]
+            for key, raw in new:
+                index.replace(key, raw)
+        index.settle()
+        assert index.memory is not None
+        outcomes.append((list(index.tree.items()), len(index), index.tuple_bytes, index.memory.room, heard))
+    assert outcomes[0] == outcomes[1]
