@@ -6,6 +6,7 @@ start. Therefore JAVA_HOME gets a `bin/java` that is a small script without this
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import tempfile
@@ -44,9 +45,17 @@ def use_packaged_java() -> str | None:
 
 def _wrapped(java: Path) -> str:
     """Return a JAVA_HOME whose `bin/java` is the script. It is created once for each runtime, below the user's
-    cache."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    home = cache / "lunabox" / "java" / str(java.parents[1]).strip("/").replace("/", "-")
+    cache. A user without a home that can be written gets a directory that goes at the end of the process."""
+    try:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        return _script_below(cache / "lunabox" / "java" / str(java.parents[1]).strip("/").replace("/", "-"), java)
+    except (OSError, RuntimeError):  # RuntimeError: nothing says where the home is
+        home = tempfile.mkdtemp(prefix="lunabox-java-")
+        atexit.register(shutil.rmtree, home, ignore_errors=True)
+        return _script_below(Path(home), java)
+
+
+def _script_below(home: Path, java: Path) -> str:
     script, text = home / "bin" / "java", _SCRIPT.format(java=str(java).replace("'", "'\\''"))
     try:
         if script.read_text() == text:

@@ -76,5 +76,5 @@ def first_line(error: Exception) -> str:
     text = lines[1].removeprefix(": ")
     if "Job aborted due to stage failure" in text:
         return _reason_of_failed_task(lines) or text
-    is_foreign = any(f"java.lang.{name}" in text for name in _LINKAGE_ERRORS)
+    is_foreign = any(f"java.lang.{name}" in text for name in _LINKAGE_ERRORS) and "initialize class java." not in text
     return f"{text} (a package for another version of Spark?)" if is_foreign else text

@@ -9,6 +9,7 @@ transactions.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections import deque
 from typing import Final
@@ -82,9 +83,9 @@ class ReplicaThread:
 
     def close(self) -> None:
         """Close the connection and end the thread."""
-        if self._thread.is_alive():
+        with contextlib.suppress(RuntimeError):  # the thread has ended by itself, and closed its loop
             self._loop.call_soon_threadsafe(self._cancel)
-            self._thread.join()
+        self._thread.join()
 
     def _cancel(self) -> None:
         if self._task is not None:

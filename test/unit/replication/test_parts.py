@@ -214,6 +214,8 @@ class Script:
                 if request.type != RequestType.OK and self.answers:
                     writer.write(b"".join(map(encode_packet, self.answers.pop(0))))
         except asyncio.IncompleteReadError:
+            pass
+        finally:
             writer.close()
 
 

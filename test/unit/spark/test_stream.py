@@ -21,6 +21,7 @@ from box.spark.stream.change_rows import CHANGE_TYPES
 from box.spark.stream.cut_points import CutFinder
 from box.spark.stream.log_stream import DirectoryLog
 from box.spark.stream.replica_stream import NodeLog
+from box.spark.stream.replica_thread import ReplicaThread
 from box.spark.stream.stream_offset import StreamOffset
 from box.spark.stream.stream_options import StreamOptions
 from box.wire.constants import RequestType
@@ -369,6 +370,15 @@ def test_a_node_that_was_restarted_is_followed_on(tmp_path: Path) -> None:
         return found
 
     assert [change["key"] for change in asyncio.run(main())] == [f"[{number}]" for number in range(1, 31)]
+
+
+def test_a_thread_that_ends_while_it_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread without a node ends by itself. It may do so at any moment of `close`, which is no error."""
+    following = ReplicaThread(f"unix/:{tmp_path}/nobody", VClock(), 20.0)
+    following._thread.join()
+    monkeypatch.setattr(following._thread, "is_alive", lambda: True)
+    following.close()
+    assert following.error is not None
 
 
 def test_a_node_that_has_collected_the_rows_is_an_error(tmp_path: Path) -> None:

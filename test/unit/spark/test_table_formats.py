@@ -94,6 +94,8 @@ def test_a_package_for_another_spark_is_named() -> None:
         first_line(Exception(text))
         == "java.lang.NoSuchMethodError: org.x.Y.z() (a package for another version of Spark?)"
     )
+    broken = "java.lang.NoClassDefFoundError: Could not initialize class java.lang.X"
+    assert first_line(Exception(f"An error occurred while calling o54.load.\n: {broken}\n\tat a")) == broken
     assert first_line(
         Exception("An error occurred while calling o1.save.\n: java.io.IOException: no room\n\tat a")
     ) == ("java.io.IOException: no room")
