@@ -229,6 +229,7 @@ class Instance:
         self.dml = parts.Dml(schema, self.txns, loop=self.loop, counters=self.stats.box.totals)
         self.dml.on_many_held = self.round.interrupt
         self.dml.report_ignored(self._report_ignored)
+        self.txns.on_refused = self.log.problem
         self.prepared = parts.PreparedStatements()
         schema.rule_checks.log = lambda error: self.log.error(error.message)
         schema.sql.find = lambda: self.sql.for_dictionary

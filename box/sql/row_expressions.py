@@ -110,10 +110,8 @@ class RowExpressions:
             BoxError: a function in it raised it.
         """
         sql, places = compiled.sql, self._places.get(compiled.sql)
-        cursor, self._cursor = (
-            self._cursor or self._new_cursor(),
-            None,
-        )  # an error leaves a cursor that is not used again
+        cursor = self._cursor or self._new_cursor()
+        self._cursor = None  # an error leaves a cursor that is not used again
         try:
             if places is None:
                 cursor.execute(sql, {f"p{number}": store(item) for number, item in enumerate(params, 1)})

@@ -210,7 +210,7 @@ class Dml:
             return self._write_generally(ctx, space, Request(kind, raw) if request is None else request)
         row = None if request is None else request.row
         if row is None and (self.is_read_only or (held and self._limbo.is_foreign)):
-            raise client_error(ErrorCode.READONLY)
+            raise self.txns.refused(client_error(ErrorCode.READONLY))
         self.counters[kind] += 1
         if ctx.credentials.universal & _WRITE != _WRITE:
             space.check_access(ctx.credentials, Privilege.W)
@@ -437,7 +437,7 @@ class Dml:
 
     def _write_generally(self, ctx: Context, space: Space, request: Request) -> Outcome:
         if request.row is None and self.refuses_writes and not (space.is_temporary or space.is_local):
-            raise client_error(ErrorCode.READONLY)
+            raise self.txns.refused(client_error(ErrorCode.READONLY))
         self.counters[request.type] += 1
         work = self._general.run(ctx, space, request)
         try:

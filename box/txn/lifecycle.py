@@ -73,12 +73,19 @@ class TransactionManager:
         self.default_timeout: float | None = None
         """The default time limit of users' transactions in seconds, counted from the first yield; None for no limit."""
         self.default_isolation = Isolation.BEST_EFFORT
+        self.on_refused: Callable[[BoxError], None] = lambda error: None
+        """Called with an error that is both raised and logged, as Tarantool does it with a few errors."""
         self._next_id = 0
         self._last_psn = 0
         self._hook_tasks: set[Task[None]] = set()
         synchro.on_committed = self._confirmed
         synchro.on_rolled_back = self._rolled_back
         synchro.prepare_rollback = self.prepare_rollback
+
+    def refused(self, error: BoxError) -> BoxError:
+        """Report an error to `on_refused`, and return it."""
+        self.on_refused(error)
+        return error
 
     # -- begin, commit, rollback
 
@@ -402,7 +409,7 @@ class TransactionManager:
     def _prepare(self, txn: Transaction) -> None:
         """Check that a transaction may commit, and give it its place in the order of commits."""
         if txn.aborted_by_yield:
-            raise client_error(ErrorCode.TRANSACTION_YIELD)
+            raise self.refused(client_error(ErrorCode.TRANSACTION_YIELD))
         if txn.state is TxnState.TIMED_OUT:
             raise client_error(ErrorCode.TRANSACTION_TIMEOUT)
         if txn.state is TxnState.CONFLICTED or (txn.state is TxnState.IN_READ_VIEW and txn.statements):

@@ -330,7 +330,7 @@ class Reader:
     def _checked_index(self, ctx: Context, space: Space, iid: int, iterator: int) -> Index:
         """Check iterator type and read access, and return the index."""
         if not 0 <= iterator < _ITERATOR_MAX:
-            raise illegal_params("Invalid iterator type")
+            raise self.txns.refused(illegal_params("Invalid iterator type"))
         if _READ & ~ctx.credentials.universal:
             space.check_access(ctx.credentials, Privilege.R)
         return space.index(iid)
