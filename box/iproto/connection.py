@@ -111,6 +111,9 @@ class ServerConnection(CallingHalf):
     # -- life -------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if self._server.is_closed:  # the loop had accepted the connection before, and made its transport afterwards
+            cast(asyncio.Transport, transport).abort()
+            return
         self._transport = self._output.transport = cast(asyncio.Transport, transport)
         self.session.peer = address_text(transport.get_extra_info("peername"))
         self.session.fd = transport.get_extra_info("socket").fileno()

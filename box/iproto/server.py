@@ -66,6 +66,8 @@ class IprotoServer:
         """Woken when a connection has ended."""
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._listener: Listener | None = None
+        self.is_closed = False
+        """True from `close` on: a connection that arrives later is broken off."""
 
     def _set_delayed(self, value: object) -> None:
         self.is_delayed = bool(value)
@@ -128,6 +130,7 @@ class IprotoServer:
 
     async def close(self) -> None:
         """Stop listening and close every connection, without waiting for running requests."""
+        self.is_closed = True
         await self.stop_listening()
         self._forget_injection()
         self._forget_injection = _nothing

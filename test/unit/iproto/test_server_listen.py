@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from typing import Any
 
@@ -13,7 +14,7 @@ from box.iproto.server import IprotoServer
 from box.wire.constants import RequestType
 from box.wire.row import Row
 
-from .fakes import INSTANCE_UUID, SPACE_ID
+from .fakes import INSTANCE_UUID, SPACE_ID, FakeNode
 from .serving import (
     client,
     run,
@@ -178,3 +179,28 @@ def test_tarantool_client() -> None:
             await asyncio.to_thread(talk, address)
 
     run(scenario())
+
+
+# Not 2: if asyncio's server is closed at that moment, asyncio itself fails while it makes the transport (`_attach`).
+@pytest.mark.parametrize("turns", [0, 1, 3])
+def test_a_connection_that_is_being_accepted_while_the_server_is_closed(tmp_path: Any, turns: int) -> None:
+    """The loop makes a connection in several turns; one that is complete after the end of the server is broken off."""
+
+    async def scenario() -> None:
+        node = FakeNode(asyncio.get_running_loop())
+        server = IprotoServer(node)
+        await server.listen(f"unix/:{tmp_path}/s")
+        with socket.socket(socket.AF_UNIX) as visitor:
+            visitor.settimeout(10)
+            visitor.connect(f"{tmp_path}/s")
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await server.close()
+            for _ in range(6):
+                await asyncio.sleep(0)
+            assert not server.connections
+            with contextlib.suppress(ConnectionResetError):
+                while visitor.recv(1000):
+                    pass
+
+    asyncio.run(scenario())
