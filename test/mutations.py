@@ -224,7 +224,7 @@ TRANSACTIONS: Final = (
     Mutation(
         "a read view that writes",
         "box/txn/lifecycle.py",
-        " or (txn.state is TxnState.IN_READ_VIEW and txn.statements):",
+        " or (txn.state is TxnState.IN_READ_VIEW and txn.count):",
         ":",
         "transactions",
         "none",

@@ -46,7 +46,7 @@ from box.txn.pending import Outcome, WaitingWrite, completed
 from box.txn.point_writes import ROWS_MAX, PointWriter
 from box.txn.reads import Reader
 from box.txn.staged import StagedTransaction
-from box.txn.transaction import OpenStatement, Statement, TxnState
+from box.txn.transaction import INPROGRESS, NOTED, OpenStatement, Statement
 from box.txn.transaction_writes import RowWriter, TransactionWriter
 from box.txn.write_plan import MAX_TUPLE_SIZE, Planner, WritePlan
 from box.wire.change import INSERT, REPLACE, UPSERT, Request, decode_row
@@ -216,7 +216,7 @@ class Dml:
             statement = None
             old, new = CHANGES[kind](plan, space, argument)
         else:
-            if txn.state is not TxnState.INPROGRESS:
+            if txn.state is not INPROGRESS:
                 txn.check_alive()
             statement = self.txns.storage.plan_of(txn, space, plan).run(space, kind, CHANGES[kind], argument)
             old, new = statement.old, statement.new
@@ -239,10 +239,16 @@ class Dml:
                 later = b""
             elif request is not None and kind > REPLACE:
                 later = request if journal.is_void else request.body(space.id)
-            if statement is None:
+            if statement is not None:
+                statement.row, statement.body = row, later
+            elif row is not None:
                 statement = Statement(space, kind, old, new, row, later)
             else:
-                statement.row, statement.body = row, later
+                noted = txn.noted
+                noted += (space, kind, old, new, later)
+                if not len(noted) % (_GATHERED_AT_ONCE * NOTED):
+                    self._grows(txn)
+                return result
             self._record(txn, statement)
             return result
         body = b""
@@ -280,7 +286,7 @@ class Dml:
                 return None
         if txn is None:
             return PointWriter(plan, space, self.txns.journal, self.counters)
-        if txn.nesting or txn.engine is not space.engine or txn.state is not TxnState.INPROGRESS:
+        if txn.nesting or txn.engine is not space.engine or txn.state is not INPROGRESS:
             return None
         is_void, storage = self.txns.journal.is_void, self.txns.storage
         return TransactionWriter(
@@ -327,7 +333,7 @@ class Dml:
         txn = ctx.txn
         if txn is None or not (txn.is_lone and self.is_alone):
             return self.txns.commit(ctx)
-        return self.txns.commit(ctx, is_written_now=self.txns.journal.completes_at_once(len(txn.statements)))
+        return self.txns.commit(ctx, is_written_now=self.txns.journal.completes_at_once(txn.count))
 
     def _store_now(self, ctx: Context, space: Space, kind: int, raw: bytes, request: Request | None = None) -> Outcome:
         journal = self.txns.journal
@@ -346,7 +352,7 @@ class Dml:
         txn, journal = ctx.txn, self.txns.journal
         if txn is None or not txn.is_lone or journal.is_void:
             return self.txns.commit(ctx)
-        is_written_now = journal.completes_at_once(len(txn.statements))
+        is_written_now = journal.completes_at_once(txn.count)
         commit = self.txns.commit(ctx, is_written_now=is_written_now)
         if is_written_now:
             journal.flush()
@@ -365,31 +371,30 @@ class Dml:
 
     def _record(self, txn: Transaction, statement: Statement) -> None:
         """Add a change that was made on the fast path to an open transaction."""
+        statements = txn.statements  # first, because the noted ones get their numbers now
         if statement.old is not None or statement.new is not None:
             txn.changes = statement.applied = txn.changes + 1
-        statements = txn.statements
         statements.append(statement)
         if not len(statements) % _GATHERED_AT_ONCE:
             self._grows(txn)
 
     def _record_all(self, txn: Transaction, kind: int, changes: list[Change]) -> None:
         """Add insertions or replaces that were made on the fast path to an open transaction."""
-        statements, before, applied = txn.statements, len(txn.statements), txn.changes
+        noted, before, width = txn.noted, len(txn.noted), _GATHERED_AT_ONCE * NOTED
         for space, old, new in changes:
-            statement = Statement(space, kind, old, new, None, None)
-            statement.applied = applied = applied + 1
-            statements.append(statement)
-        txn.changes = applied
-        if before // _GATHERED_AT_ONCE != len(statements) // _GATHERED_AT_ONCE:
+            noted += (space, kind, old, new, None)
+        if before // width != len(noted) // width:
             self._grows(txn)
 
     def _grows(self, txn: Transaction) -> None:
         """Gather what the commit of a growing transaction needs. None of its statements may be open."""
-        newest = txn.statements[txn.gathered :]
+        before = txn.gathered
         if txn.is_fast and self.txns.journal.is_void:
             leave_rows_out(txn)
+            newest = txn.made[before:]
         else:
             gather(txn)
+            newest = txn.statements[before:]
         self.txns.storage.grows(txn)
         for statement in newest:
             if isinstance(statement, OpenStatement):
@@ -440,7 +445,7 @@ class Dml:
         except StopIteration as end:
             outcome: Outcome = end.value
             txn = ctx.txn
-            if txn is not None and not txn.nesting and len(txn.statements) - txn.gathered >= _GATHERED_AT_ONCE:
+            if txn is not None and not txn.nesting and txn.count - txn.gathered >= _GATHERED_AT_ONCE:
                 self._grows(txn)
             return outcome
         waiting = WaitingWrite(self._loop, work, waited_for)
@@ -548,7 +553,7 @@ class Dml:
         """
         self._add_changes(ctx, changes, rows)
         txn = ctx.txn
-        if txn is not None and len(txn.statements) - txn.gathered >= _GATHERED_AT_ONCE:
+        if txn is not None and txn.count - txn.gathered >= _GATHERED_AT_ONCE:
             self._grows(txn)
 
     def _add_changes(self, ctx: Context, changes: list[Change], rows: list[Row]) -> None:

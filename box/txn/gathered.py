@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from box.txn.transaction import NOTED
 from box.wire.change import Request
 from box.wire.constants import RequestType
 from box.wire.row import Row
@@ -25,7 +26,7 @@ def gather(txn: Transaction) -> None:
     """
     if txn.leaves_rows_out:
         forget_gathered(txn)
-    statements, count, last = txn.statements, txn.gathered, None
+    statements, count, last = txn.made, txn.gathered, None
     size, add = txn.size, txn.rows.append
     for statement in statements[count:] if count else statements:
         row = statement.row
@@ -51,7 +52,23 @@ def gather(txn: Transaction) -> None:
             last = space
             if space is not None:
                 txn.spaces[space] = None
-    txn.gathered, txn.size = len(statements), size
+    noted = txn.noted
+    for start in range(max(count - len(statements), 0) * NOTED, len(noted), NOTED):
+        space, kind, _, new, later = noted[start : start + NOTED]
+        if later.__class__ is Row:
+            row = later
+        else:
+            if later is None:
+                body = space.tuple_prefix + new
+            else:
+                body = later.body(space.id) if later.__class__ is Request else later
+            row = noted[start + NOTED - 1] = Row(kind, 0, 0, 0.0, 0, 0, True, 0, 0, 0, body)
+        add(row)
+        size += len(row.body)
+        if space is not last:
+            last = space
+            txn.spaces[space] = None
+    txn.gathered, txn.size = txn.count, size
 
 
 def forget_gathered(txn: Transaction) -> None:
@@ -62,4 +79,4 @@ def forget_gathered(txn: Transaction) -> None:
 
 def leave_rows_out(txn: Transaction) -> None:
     """Count the statements as gathered, because a void journal needs no rows of them; `gather` begins anew."""
-    txn.gathered, txn.leaves_rows_out = len(txn.statements), True
+    txn.gathered, txn.leaves_rows_out = txn.count, True

@@ -25,6 +25,7 @@ from box.txn.gathered import forget_gathered, gather
 from box.txn.isolation import Isolation, checked_level
 from box.txn.staged_undo import UNDONE_STATEMENTS
 from box.txn.transaction import (
+    INPROGRESS,
     NO_LSN,
     SUB_STMT_MAX,
     WAIT_SYNC,
@@ -51,6 +52,9 @@ if TYPE_CHECKING:
     from box.txn.synchro import LimboDriver
     from box.wire.entry import JournalEntry, JournalSink
 
+_READ_CONFIRMED: Final = Isolation.READ_CONFIRMED
+_PREPARED: Final = TxnState.PREPARED
+_COMMITTED: Final = TxnState.COMMITTED
 _MANY_STATEMENTS: Final = 4096
 """The number of statements from which on those of an ended transaction are freed in slices."""
 
@@ -109,11 +113,11 @@ class TransactionManager:
         if isolation:
             level = checked_level(isolation, level, has_versions=self.storage.allows_yield)
         # A yield shares such a transaction, and so does a commit that the log does not complete at once.
-        is_lone = level is not Isolation.READ_CONFIRMED and self._is_quiet
+        is_lone = level is not _READ_CONFIRMED and self._is_quiet
         txn = self.begin(ctx)
         txn.is_lone = is_lone
         txn.isolation = level
-        if level is Isolation.READ_CONFIRMED:
+        if level is _READ_CONFIRMED:
             self.storage.may_go_to_view(txn)
         limit = self.default_timeout if timeout is None else timeout
         # As in Tarantool, a transaction with a timeout of NaN has no limit.
@@ -202,12 +206,12 @@ class TransactionManager:
         self._commit(txn, waits)
 
     def _commit(self, txn: Transaction, waits: bool) -> None:
-        if txn.is_fast and txn.statements and self.journal.is_void and self.synchro.limbo.is_empty:
+        if txn.is_fast and txn.count and self.journal.is_void and self.synchro.limbo.is_empty:
             self._commit_counted(txn)
             return
         try:
             self._prepare(txn)
-            if txn.gathered != len(txn.statements) or txn.leaves_rows_out:
+            if txn.gathered != txn.count or txn.leaves_rows_out:
                 gather(txn)
             rows = txn.rows
             if not txn.has_own_rows:
@@ -232,7 +236,7 @@ class TransactionManager:
         """Commit a transaction of the fast path while the journal keeps no rows: its rows are only counted."""
         try:
             self._prepare(txn)
-            self.journal.pass_rows(len(txn.statements))
+            self.journal.pass_rows(txn.count)
         except BoxError as error:
             self._fail(txn, error)
             raise
@@ -362,7 +366,7 @@ class TransactionManager:
 
         They need none if every read returns exactly what the indexes hold. Only for nodes without versions of tuples.
         """
-        if txn.engine is None and txn.state is TxnState.INPROGRESS:
+        if txn.engine is None and txn.state is INPROGRESS:
             txn.engine = txn.bound = memtx
             txn.may_yield = False
         return txn.engine is memtx and txn.timeout is None
@@ -403,14 +407,15 @@ class TransactionManager:
         """Check that a transaction may commit, and give it its place in the order of commits."""
         if txn.aborted_by_yield:
             raise client_error(ErrorCode.TRANSACTION_YIELD)
-        if txn.state is TxnState.TIMED_OUT:
-            raise client_error(ErrorCode.TRANSACTION_TIMEOUT)
-        if txn.state is TxnState.CONFLICTED or (txn.state is TxnState.IN_READ_VIEW and txn.statements):
-            raise client_error(ErrorCode.TRANSACTION_CONFLICT)
+        if txn.state is not INPROGRESS:
+            if txn.state is TxnState.TIMED_OUT:
+                raise client_error(ErrorCode.TRANSACTION_TIMEOUT)
+            if txn.state is TxnState.CONFLICTED or (txn.state is TxnState.IN_READ_VIEW and txn.count):
+                raise client_error(ErrorCode.TRANSACTION_CONFLICT)
         self._last_psn += 1
         txn.psn = self._last_psn
         (txn.bound or self.storage).prepare(txn)
-        txn.state = TxnState.PREPARED
+        txn.state = _PREPARED
 
     def _enter_limbo(self, txn: Transaction, rows: list[Row], waits: bool) -> None:
         """Decide whether the commit has to wait in the limbo, and queue it if so."""
@@ -456,7 +461,7 @@ class TransactionManager:
         large = [
             number
             for number, entry in enumerate(entries)
-            if isinstance(entry, Transaction) and len(entry.statements) >= UNDONE_STATEMENTS
+            if isinstance(entry, Transaction) and entry.count >= UNDONE_STATEMENTS
         ]
         if large:
             between = entries[large[0] : large[-1] + 1]
@@ -484,7 +489,7 @@ class TransactionManager:
         self._fail(txn, error)
 
     def _succeed(self, txn: Transaction) -> None:
-        txn.state = TxnState.COMMITTED
+        txn.state = _COMMITTED
         (txn.bound or self.storage).commit(txn)
         for statement in txn.hooked:
             for hook in statement.on_commit:
@@ -503,9 +508,10 @@ class TransactionManager:
         """Run the triggers of an ended transaction to their ends, then report its outcome."""
         if not hooks:
             txn.finish()
-            if len(txn.statements) >= _MANY_STATEMENTS:
-                self.work.let_go(txn.statements)
-                self.work.let_go(txn.rows)
+            if txn.count >= _MANY_STATEMENTS:
+                for owned in (txn.made, txn.noted, txn.rows):
+                    if owned:
+                        self.work.let_go(owned)
             return
         waiting = [outcome for hook in hooks if (outcome := self._call(hook, txn)) is not None]
         if not waiting:

@@ -94,7 +94,7 @@ class MvccStorage(VersionedReads):
             if is_lone and (plan.is_sync or space.is_followed):
                 self.make_versions(txn)
             own = self._plan = VersionedPlan(self, txn, space, plan)
-        elif is_lone and len(txn.statements) * len(space.indexes) >= _LONE_KEYS:
+        elif is_lone and txn.count * len(space.indexes) >= _LONE_KEYS:
             self.make_versions(txn)
             own = self._plan = VersionedPlan(self, txn, space, plan)
         return own
@@ -200,7 +200,7 @@ class MvccStorage(VersionedReads):
             return
         writes = self._writes.pop(statement)
         written = self._written[txn]
-        if len(txn.statements) < written.gathered:
+        if txn.count < written.gathered:
             written.forget()
         for write in reversed(writes):
             write.slot.remove(write)
@@ -210,7 +210,7 @@ class MvccStorage(VersionedReads):
 
     def prepare_undo(self, commits: Sequence[Transaction | OneChange]) -> Iterator[None]:
         for txn in commits:
-            if not isinstance(txn, Transaction) or len(txn.statements) < _MANY_COMPARED:
+            if not isinstance(txn, Transaction) or txn.count < _MANY_COMPARED:
                 continue
             places, statements = Places(), txn.statements
             for start in range(0, len(statements), slots.SLICE):
@@ -228,7 +228,7 @@ class MvccStorage(VersionedReads):
         if txn.psn:
             self._overtake_rivals(written)
             self._take_back(txn, written, places)
-        if len(txn.statements) < slots.MANY:
+        if txn.count < slots.MANY:
             return False
         # An aborted transaction is invisible, so its writes may be taken out later.
         if txn.psn:
@@ -245,7 +245,7 @@ class MvccStorage(VersionedReads):
             if places is not None:
                 self._slots.let_go(places)
             return
-        if len(txn.statements) < _MANY_COMPARED:
+        if txn.count < _MANY_COMPARED:
             for slot in self._slots_of(txn):
                 self._readers.compare(txn, slot, slot.last_of(txn), slot.below(txn))
             return
@@ -340,7 +340,7 @@ class MvccStorage(VersionedReads):
             return
         statements = txn.statements[written.gathered :]
         writes = list(self._writes_of(statements))
-        written.gather(writes, len(txn.statements))
+        written.gather(writes, txn.count)
         # The garbage collector would scan all of these repeatedly and find nothing: folding breaks the cycles.
         untrack(writes)
         untrack(write.slot for write in writes)
@@ -390,10 +390,10 @@ class MvccStorage(VersionedReads):
 
     def _break_readers(self, txn: Transaction, written: WriteSet) -> None:
         """Put transactions that have read what a prepared one changes into a read view or into conflict."""
-        if len(txn.statements) < _MANY_COMPARED:
+        if txn.count < _MANY_COMPARED:
             compared: Iterable[Slot] = self._slots_of(txn)
         else:
-            written.gather(self._writes_of(txn.statements[written.gathered :]), len(txn.statements))
+            written.gather(self._writes_of(txn.statements[written.gathered :]), txn.count)
             self._readers.compare_places(txn, written.places, partial(_is_put, txn))
             compared = [slot for slot in written.shared if slot.has_writes_of(txn)] if written.is_overtaken else ()
         for slot in compared:
@@ -409,7 +409,7 @@ class MvccStorage(VersionedReads):
         if written is None:
             return
         self._slots.let_go(written.places)
-        if len(txn.statements) < slots.MANY:
+        if txn.count < slots.MANY:
             for statement in txn.statements:
                 self._fold_writes(statement)
         else:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from box.txn.read_set import ReadSet
-from box.txn.transaction import TxnState
+from box.txn.transaction import INPROGRESS, TxnState
 
 if TYPE_CHECKING:
     from box.data.keydef import SortKey
@@ -62,7 +62,7 @@ class Readers:
 
     def _others(self, writer: Transaction) -> Iterator[tuple[Transaction, ReadSet]]:
         for reader, reads in self.by_txn.items():
-            if reader is not writer and reader.state is TxnState.INPROGRESS:
+            if reader is not writer and reader.state is INPROGRESS:
                 yield reader, reads
 
     def compare(self, writer: Transaction, slot: Slot, below: bytes | None, value: bytes | None) -> None:
@@ -85,7 +85,7 @@ class Readers:
 
     def _break(self, writer: Transaction, reader: Transaction) -> None:
         """Put a reader into a read view before the writer, or into conflict."""
-        if reader.statements or writer.state is TxnState.ABORTED:
+        if reader.count or writer.state is TxnState.ABORTED:
             reader.state = TxnState.CONFLICTED
         else:
             reader.state = TxnState.IN_READ_VIEW

@@ -266,7 +266,7 @@ class StagedTransaction:
     def publish(self, txn: Transaction, work: SlicedWork) -> None:
         """Make all changes visible at once, as those of `txn`; `work` merges them afterwards."""
         txn.is_fast = False
-        txn.statements, txn.changes = self.statements, self._applied
+        txn.made, txn.changes = self.statements, self._applied
         txn.gathered, txn.rows, txn.size = len(self.statements), self.rows, self._size
         txn.spaces = {staged.space: None for staged in self._spaces.values()}
         self.rows[-1].is_commit = True

@@ -137,7 +137,7 @@ class StagedUndo:
 
     def __init__(self, commits: Sequence[Transaction | OneChange]) -> None:
         self._commits = commits
-        self._counts = [(txn, len(txn.statements)) for txn in commits if isinstance(txn, Transaction)]
+        self._counts = [(txn, txn.count) for txn in commits if isinstance(txn, Transaction)]
         self._former: dict[Space, list[dict[int, Index]]] = {}
         self._spaces: dict[Space, _SpaceBefore] = {}
         self._is_ready = False
@@ -201,7 +201,7 @@ class StagedUndo:
         """True if everything has been looked at, and transactions and indexes have not changed since."""
         return (
             self._is_ready
-            and all(count == len(txn.statements) for txn, count in self._counts)
+            and all(count == txn.count for txn, count in self._counts)
             and all(list(space.indexes.values()) == found.last for space, found in self._spaces.items())
             and not any(before.index.is_layered for before in self._indexes())
         )

@@ -22,7 +22,7 @@ from box.txn.read_set import Range
 from box.txn.readers import Readers
 from box.txn.slots import Slots
 from box.txn.storage import TupleStorage
-from box.txn.transaction import Transaction, TxnState
+from box.txn.transaction import INPROGRESS, Transaction, TxnState
 from box.txn.versions import Slot
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class VersionedReads(TupleStorage):
 
     def find(self, txn: Transaction | None, index: Index, key: SortKey) -> bytes | None:
         found = self.peek(txn, index, key)
-        if txn is not None and txn.state is TxnState.INPROGRESS:
+        if txn is not None and txn.state is INPROGRESS:
             reads = self._readers.of(txn)
             if found is not None:
                 reads.tuples.setdefault(index.definition.space_id, set()).add(found)
@@ -69,7 +69,7 @@ class VersionedReads(TupleStorage):
 
     def scan(self, txn: Transaction | None, index: Index, iterator: int, key: list[Any]) -> Iterator[bytes]:
         entries = index.scan(iterator, key)
-        if txn is None or txn.state is not TxnState.INPROGRESS:
+        if txn is None or txn.state is not INPROGRESS:
             return self._seen_of(entries, txn, index)
         place, reads = Range(index, iterator, key), self._readers.of(txn)
         reads.ranges.append(place)
@@ -80,7 +80,7 @@ class VersionedReads(TupleStorage):
         self, txn: Transaction | None, index: Index, iterator: int, key: list[Any], after: SortKey | None
     ) -> Iterator[tuple[SortKey, bytes]]:
         seen = self._seen_places(index.places(iterator, key, after), txn, index)
-        if txn is None or txn.state is not TxnState.INPROGRESS:
+        if txn is None or txn.state is not INPROGRESS:
             return seen
         place, reads = Range(index, iterator, key, after), self._readers.of(txn)
         reads.ranges.append(place)

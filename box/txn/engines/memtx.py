@@ -146,15 +146,15 @@ class MemtxEngine(Engine):
 
     def prepare(self, txn: EngineTransaction) -> None:
         """Give the transaction its place among the commits, and abort others whose reads it makes wrong (MVCC only)."""
-        self._storage.prepare(cast("Transaction", txn))
+        self._storage.prepare(txn)  # type: ignore[arg-type]  # always a Transaction
 
     def commit(self, txn: EngineTransaction) -> None:
         """Make the changes of the transaction the committed state, and drop versions without a reader (MVCC only)."""
-        self._storage.commit(cast("Transaction", txn))
+        self._storage.commit(txn)  # type: ignore[arg-type]  # always a Transaction
 
     def forget(self, txn: EngineTransaction) -> None:
         """Drop what is known of the reads and writes of an ended transaction (MVCC only)."""
-        self._storage.forget(cast("Transaction", txn))
+        self._storage.forget(txn)  # type: ignore[arg-type]  # always a Transaction
 
     # -- reading
 
