@@ -143,3 +143,52 @@ def test_many_spaces_in_turns_are_not_compared_with_each_other(monkeypatch: pyte
     monkeypatch.setattr(Space, "__hash__", object.__hash__)
     assert asyncio.run(body()) == 200
     assert comparisons < 20 * 200
+
+
+def test_statements_are_made_only_when_somebody_asks() -> None:
+    """Changes of the fast path are noted without objects; their rows and their order are the same afterwards."""
+
+    async def body() -> None:
+        world = World()
+        space = world.space("plain")
+        for asked in (False, True):
+            txn = world.txns.begin(world.ctx)
+            for number in range(3):
+                world.replace(space, number)
+            assert (txn.made, txn.count) == ([], 3)
+            if asked:
+                assert [statement.applied for statement in txn.statements] == [1, 2, 3]
+                assert (txn.noted, txn.count) == ([], 3)
+            world.replace(space, 3)
+            world.commit()
+        rows = [[(row.type, row.body) for row in entry.rows] for entry in world.journal.queue]
+        assert len(rows[0]) == 4
+        assert rows[0] == rows[1]
+
+    asyncio.run(body())
+
+
+def test_noted_changes_and_statements_are_undone_in_their_order() -> None:
+    """A rollback undoes noted changes and those with objects newest first, also after their rows were made."""
+
+    async def body() -> None:
+        for every in (2, 3, 1000):
+            world = World()
+            space = world.space("plain")
+            world.replace(space, 1, "before")
+            with gathered_every(every):
+                txn = world.txns.begin(world.ctx)
+                world.replace(space, 1, "first")
+                world.replace(space, 2, "first")
+                assert txn.count == 2
+                world.dml.run_nop(world.ctx, Row(12))
+                world.replace(space, 1, "second")
+                savepoint = world.txns.savepoint(world.ctx)
+                world.replace(space, 2, "second")
+                world.replace(space, 1, "third")
+                world.txns.rollback_to_savepoint(world.ctx, savepoint)
+                assert world.all(space) == [[1, "second"], [2, "first"]]
+                world.txns.rollback(world.ctx)
+            assert world.all(space) == [[1, "before"]]
+
+    asyncio.run(body())
