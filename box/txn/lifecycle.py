@@ -509,7 +509,8 @@ class TransactionManager:
         if not hooks:
             txn.finish()
             if txn.count >= _MANY_STATEMENTS:
-                for owned in (txn.made, txn.noted, txn.rows):
+                noted, txn.noted = txn.noted, []  # nobody may make statements of a part of them
+                for owned in (txn.made, noted, txn.rows):
                     if owned:
                         self.work.let_go(owned)
             return
