@@ -60,6 +60,8 @@ class FrozenMap(dict[Any, Any]):
 
 # One packer serves all threads: without a `default` hook, pack() runs no Python code and so keeps the GIL.
 _pack: Callable[[Any], bytes] = Packer(autoreset=True).pack
+pack_usual: Final = _pack
+"""As `pack`, for values without extensions; raises TypeError, ValueError or OverflowError for others."""
 
 
 _spare_packers: Final[list[Packer]] = []

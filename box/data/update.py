@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from msgpack import unpackb
+
 from box.data._update_ops import MAX_OPERATIONS, Operation, read_operations
 from box.data._update_tree import Array
-from box.data.codec import pack, unpack
+from box.data.codec import decode_ext, pack, pack_usual
 from box.data.format import TupleFormat
 from box.errors import BoxError
 
 _NUMBERS: Final = (int, float)
 _SUMS: Final = ("+", "-")
+"""The operations that add and subtract."""
 _INT32_MAX: Final = 2**31 - 1
 """The greatest field number that an operation can name, an int32_t in Tarantool."""
 
@@ -102,24 +105,32 @@ def _apply_fast(raw: bytes, ops: Any, fmt: TupleFormat, index_base: int) -> list
 
     Returns None in all other cases, even for errors, which the general path then finds.
     """
-    fields = unpack(raw)
-    if type(fields) is not list or type(ops) is not list or len(ops) > MAX_OPERATIONS or pack(fields) != raw:
+    try:
+        fields = unpackb(raw, strict_map_key=False, ext_hook=decode_ext, unicode_errors="surrogateescape")
+        if pack_usual(fields) != raw or type(fields) is not list:
+            return None
+    except (ValueError, TypeError, OverflowError):
         return None
-    names, size = fmt.names, len(fields)
-    seen: set[int] = set()
+    if type(ops) is not list or len(ops) > MAX_OPERATIONS:
+        return None
+    size = len(fields)
+    seen: set[int] | None = set() if len(ops) > 1 else None
     for op in ops:
         if type(op) is not list or len(op) != 3:
             return None
         opcode, place, argument = op
-        if type(place) is int and place >= index_base:
+        if type(place) is int:
             number = place - index_base
-        elif type(place) is str and place in names:
-            number = names[place]
+        elif type(place) is str and place in fmt.names:
+            number = fmt.names[place]
         else:
             return None
-        if number >= size or number in seen:
+        if not 0 <= number < size:
             return None
-        seen.add(number)
+        if seen is not None:
+            if number in seen:
+                return None
+            seen.add(number)
         if opcode != "=":
             argument = sum_of(opcode, fields[number], argument, fmt.double_fields, number)
             if argument is None:

@@ -277,7 +277,7 @@ class Dispatcher:
             return
         self._check_schema(row)
         if request.iterator >= _ITERATOR_MAX:
-            raise self._dml.txns.refused(illegal_params("Invalid iterator type"))
+            raise self._dml.reads.txns.refused(illegal_params("Invalid iterator type"))
         space = self._space(connection.ctx, row, request.space_id)
         meaning = BodyMeaning(space, request.index_id, request.iterator, request.offset, request.limit)
         key = unpack(request.key)

@@ -20,6 +20,7 @@ from box.data.types import FieldType
 from box.data.update import apply_update, apply_upsert
 from box.errors import BoxError, ErrorCode, client_error
 from box.schema.access import Privilege
+from box.txn.pending import Outcome as WriteOutcome
 from box.txn.pending import Pending
 from box.wire.change import DELETE, INSERT, REPLACE, UPDATE, UPSERT, Request
 from box.wire.constants import RequestType
@@ -33,12 +34,15 @@ if TYPE_CHECKING:
     from box.index import Index
     from box.instance.node import Instance
     from box.schema.space import Space
+    from box.session import Context
     from lua.runtime import Runtime
 
 _NO_TUPLE = True
 _NO_FORMAT = TupleFormat()
 _NO_KEY: list[Any] = []
 _NO_OPERATIONS: list[Any] = []
+_CODES = {code.encode(): code for code in "+-=&|^!#:"}
+"""The codes of update operations by their bytes."""
 _DROPPED_LIMIT = 128
 """The number of dropped spaces whose formats are kept, for tuples that Lua still has."""
 _WINDOW_SIZE = 4096
@@ -334,6 +338,29 @@ class DataBinding(Binding):
         except (BoxError, KeyError) as error:
             return self._refused(error, space_id)
 
+    @exported("index_update_one")
+    def update_one(self, space_id: int, iid: int, key: Any, code: bytes, place: Any, argument: Any) -> Outcome:
+        """Update a tuple by one plain operation, as `update` does.
+
+        A part of the operation is a text, which arrives as bytes, or a number that a double holds exactly; `argument`
+        may be a boolean.
+        """
+        try:
+            values = _key_values(key) if type(key) is bytes else [key]
+            if type(argument) is bytes:
+                argument = argument.decode("utf-8", "surrogateescape")
+            if type(place) is bytes:
+                place = place.decode("utf-8", "surrogateescape")
+            ops = [[_CODES.get(code) or text(code), place, argument]]
+            request = Request(UPDATE, b"", values, ops, int(iid), 1)
+            node, ctx = self.node, self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
+            dml = node.dml
+            store = dml.store_now if dml.has_versions and self._runs_alone() else dml.store
+            found = store(ctx, node.schema.spaces[space_id], UPDATE, b"", request)
+            return found + self._salt() if type(found) is bytes else self._found(ctx, found)
+        except (BoxError, KeyError) as error:
+            return self._refused(error, space_id)
+
     @exported("index_delete")
     def delete(self, space_id: int, iid: int, key: Any) -> Outcome:
         """Delete a tuple. Returns it, or True if the key is absent."""
@@ -352,14 +379,34 @@ class DataBinding(Binding):
         except (BoxError, KeyError) as error:
             return self._refused(error, space_id)
 
+    @exported("space_upsert_one")
+    def upsert_one(self, space_id: int, salted: bytes, code: bytes, place: Any, argument: Any) -> Outcome:
+        """Insert a tuple, or update it by one plain operation, as `upsert` does; see `update_one`."""
+        try:
+            if type(argument) is bytes:
+                argument = argument.decode("utf-8", "surrogateescape")
+            if type(place) is bytes:
+                place = place.decode("utf-8", "surrogateescape")
+            ops = [[_CODES.get(code) or text(code), place, argument]]
+            request = Request(UPSERT, salted[:-SALT_SIZE], _NO_KEY, ops, 0, 1)
+            node, ctx = self.node, self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
+            dml = node.dml
+            store = dml.store_now if dml.has_versions and self._runs_alone() else dml.store
+            found = store(ctx, node.schema.spaces[space_id], UPSERT, request.tuple, request)
+            return _NO_TUPLE if found is None else self._found(ctx, found)
+        except (BoxError, KeyError) as error:
+            return self._refused(error, space_id)
+
     def _change(self, space_id: int, kind: int, request: Request) -> Outcome:
         node, ctx = self.node, self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
         dml = node.dml
         store = dml.store_now if dml.has_versions and self._runs_alone() else dml.store
         found = store(ctx, node.schema.spaces[space_id], kind, request.tuple, request)
-        if found is None:
-            return _NO_TUPLE
-        return found + self._salt() if isinstance(found, bytes) else self.later(ctx, found, self._with_salt)
+        return found + self._salt() if type(found) is bytes else self._found(ctx, found)
+
+    def _found(self, ctx: Context, found: WriteOutcome) -> Outcome:
+        """Return to Lua what a write has returned: a tuple with salt, True for none, or a token."""
+        return self.later(ctx, found, self._with_salt) if isinstance(found, Pending) else self._with_salt(found)
 
     def _with_salt(self, raw: bytes | None) -> Outcome:
         return _NO_TUPLE if raw is None else raw + self._salt()

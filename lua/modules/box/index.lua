@@ -18,7 +18,7 @@ local changes = require('box.changes')
 local open_cursor = require('box.iterator').open
 local wait = require('internal.wait')
 
-local select, type = select, type
+local getmetatable, next, select, type = getmetatable, next, select, type
 local tuple_raw, salted_raw, is_tuple = tuples.raw, tuples.salted_raw, tuples.is
 local new_salted, from_images = tuples.new_salted, tuples.from_images
 local encode, encode_args, encode_salted = msgpack.encode_value, msgpack.encode_args, msgpack.encode_salted
@@ -27,6 +27,7 @@ local encode_array, encode_salted_array = encoder.encode_array, encoder.encode_s
 local index_get, index_get_key = python.index_get, python.index_get_key
 local index_select_by = python.index_select_by
 local index_update, index_delete = python.index_update, python.index_delete
+local index_update_one = python.index_update_one
 
 local UINT32_MAX = 4294967295
 -- Up to 2^53 every whole number is exactly a double.
@@ -83,6 +84,32 @@ local function encode_operations(ops)
         box_error(box_error.TUPLE_NOT_ARRAY)
     end
     return raw
+end
+
+-- Returns whether a part of an operation crosses to Python as it is: a text, or a number that keeps its value.
+local function is_plain(part)
+    local kind = type(part)
+    return kind == 'string' or kind == 'number' and part > -EXACT_LIMIT and part < EXACT_LIMIT
+end
+
+-- Returns the three parts of the operation if there is only one, and it is plain: {{code, field, argument}}. Such an
+-- operation need not be encoded. Returns nothing for any others.
+local function plain_operation(ops)
+    if type(ops) ~= 'table' then
+        return
+    end
+    local first, operation = next(ops)
+    if first ~= 1 or next(ops, 1) ~= nil or type(operation) ~= 'table' or getmetatable(ops) ~= nil then
+        return
+    end
+    if next(operation) ~= 1 or next(operation, 1) ~= 2 or next(operation, 2) ~= 3 or next(operation, 3) ~= nil then
+        return -- the keys are not exactly 1, 2 and 3, or come in another order
+    end
+    local code, field, argument = operation[1], operation[2], operation[3]
+    if type(code) == 'string' and is_plain(field) and (is_plain(argument) or type(argument) == 'boolean')
+            and getmetatable(operation) == nil then
+        return code, field, argument
+    end
 end
 
 local by_number, by_string = direct.by_number, direct.by_string
@@ -333,6 +360,11 @@ function methods.update(index, key, ops)
         error('Usage index:update(key, ops)', 2)
     end
     changes.count = changes.count + 1
+    local code, field, argument = plain_operation(ops)
+    if code then
+        return changed_tuple(index.space_id, index_update_one(
+            index.space_id, index.id, encode_exact_key(key), code, field, argument))
+    end
     return changed_tuple(index.space_id, index_update(
         index.space_id, index.id, encode_exact_key(key), encode_operations(ops)))
 end
@@ -383,4 +415,5 @@ for name, method in pairs(require('box.fselect')) do
     methods[name] = method
 end
 
-return {methods = methods, changed_tuple = changed_tuple, encode_operations = encode_operations}
+return {methods = methods, changed_tuple = changed_tuple, encode_operations = encode_operations,
+        plain_operation = plain_operation}

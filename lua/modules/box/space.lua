@@ -20,7 +20,9 @@ local by_number, by_space, fetch, may_read_directly = direct.by_number, direct.b
 -- Up to 2^53 every whole number is exactly a double.
 local EXACT_LIMIT = 2^53
 local changed_tuple, encode_operations = index_module.changed_tuple, index_module.encode_operations
+local plain_operation = index_module.plain_operation
 local space_insert, space_replace = python.space_insert, python.space_replace
+local space_upsert_one = python.space_upsert_one
 local check_space, primary_index = usage.space, usage.primary_index
 local type = type
 
@@ -97,6 +99,10 @@ function methods.upsert(space, tuple, ops, deprecated)
         error('Usage space:upsert(tuple_key, ops)', 2)
     end
     changes.count = changes.count + 1
+    local code, field, argument = plain_operation(ops)
+    if code then
+        return changed_tuple(space.id, space_upsert_one(space.id, encode_tuple(tuple), code, field, argument))
+    end
     -- The reply is a tuple only if a before_replace trigger has returned it.
     return changed_tuple(space.id, python.space_upsert(space.id, encode_tuple(tuple), encode_operations(ops)))
 end
