@@ -277,7 +277,9 @@ class Dispatcher:
             return
         self._check_schema(row)
         if request.iterator >= _ITERATOR_MAX:
-            raise self._dml.reads.txns.refused(illegal_params("Invalid iterator type"))
+            error = illegal_params("Invalid iterator type")
+            self._node.log.problem(error)
+            raise error
         space = self._space(connection.ctx, row, request.space_id)
         meaning = BodyMeaning(space, request.index_id, request.iterator, request.offset, request.limit)
         key = unpack(request.key)

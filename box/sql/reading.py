@@ -23,7 +23,6 @@ from box.sql.params import kinds
 from box.sql.pauses import Pauses
 from box.sql.query import Query, QueryCompiler
 from box.sql.result import ResultField, ResultFields, Rows, field_of
-from box.sql.scope import QueryScope
 from box.sql.sqlite_connection import Connection, Environment, TooLong, translated
 from box.sql.stored_values import Stored, Value, load, load_boolean, store
 from box.sql.table_reads import TableRead, table_read
@@ -348,20 +347,6 @@ class QueryRunner:
                 compiled.is_long = error.is_surely
                 return None
         return Rows(fields, rows, self.has_full_metadata(ctx))
-
-    def evaluate(
-        self, ctx: Context, key: Any, expr: sql_nodes.Expr, scope: Callable[[], QueryScope], params: Sequence[Value]
-    ) -> Value:
-        """Compute an expression that reads no table. The columns in its scope are parameters."""
-
-        def make(compiler: QueryCompiler) -> Query:
-            compiler.is_in_trigger = True
-            item = compiler.expressions(scope()).compile(expr)
-            from box.sql.scope import KnownColumn
-
-            return Query([KnownColumn("", item.type, item.kind)], [("SELECT ", [[item]], "")], [])
-
-        return self.fetch(ctx, self.compiled(ctx, key, make, params), params)[0][0]
 
 
 @contextmanager
