@@ -109,6 +109,8 @@ def _access(space: Space, plan: str, is_repeated: bool) -> str:
     names = [fields[part.fieldno].name for part in parts]
     equal = chosen.get("equal", 0)
     terms = [f"{name}=?" for name in names[:equal]]
+    if chosen.get("like"):
+        terms += [f"{names[equal]}>?", f"{names[equal]}<?"]
     for bound in ("low", "high"):
         if chosen.get(bound):
             terms.append(f"{names[equal]}{_OPERATORS[chosen[bound]]}")

@@ -360,6 +360,9 @@ class ExpressionCompiler:
         if expr.escape is not None:
             args.append(boxed(self.compile(expr.escape)))
         sql = f"lb_like({', '.join(args)})"
+        is_column = left.column is not None and left.column.is_plain and left.kind == "str"
+        if is_column and collation in (0, 3) and expr.escape is None:
+            sql = f"lb_like_column({left.sql}, {boxed(pattern)})"  # a table can use an index for it
         has_aggregate = left.has_aggregate or pattern.has_aggregate
         if expr.negated:
             return Typed(f"(NOT {sql})", "boolean", "bool", has_aggregate=has_aggregate)

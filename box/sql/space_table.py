@@ -16,12 +16,20 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import apsw
 
-from box.data.codec import unpack
 from box.errors import ErrorCode, client_error
 from box.index import IteratorType
 from box.sql.automatic_index import AutomaticIndex, value_of
 from box.sql.row_decoder import RowDecoder
-from box.sql.stored_values import load, mismatch
+from box.sql.scan_keys import (
+    NOTHING,
+    after_prefix,
+    bound_value,
+    end_of,
+    end_of_prefix,
+    key_value,
+    like_column,
+    prefix_of,
+)
 
 if TYPE_CHECKING:
     from box.index import Index
@@ -30,6 +38,12 @@ if TYPE_CHECKING:
 _EQ: Final = apsw.SQLITE_INDEX_CONSTRAINT_EQ
 _LOW: Final = {apsw.SQLITE_INDEX_CONSTRAINT_GT: "GT", apsw.SQLITE_INDEX_CONSTRAINT_GE: "GE"}
 _HIGH: Final = {apsw.SQLITE_INDEX_CONSTRAINT_LT: "LT", apsw.SQLITE_INDEX_CONSTRAINT_LE: "LE"}
+_LIKE: Final = apsw.SQLITE_INDEX_CONSTRAINT_FUNCTION
+"""The constraint of `like_column`: the column matches a pattern of LIKE."""
+LIKE_COLUMN: Final = "lb_like_column"
+"""The name of the function in SQLite that evaluates `column LIKE pattern` without ESCAPE, with the order of bytes. A
+table understands it as a constraint on the column.
+"""
 _ITERATORS: Final = {"GT": IteratorType.GT, "GE": IteratorType.GE, "LT": IteratorType.LT, "LE": IteratorType.LE}
 _NO_ROWS: Final[Iterator[Any]] = iter(())
 _FIRST_BATCH: Final = 8
@@ -149,6 +163,8 @@ class SpaceTable:
         else:
             cost, (index, equal, low, high, rows, is_ordered, is_reverse) = best
             used = [*equal, *(item[0] for item in (low, high) if item)]
+            if low and low[1] == _LIKE:
+                low, chosen["like"] = None, "ordered" if is_ordered else "free"
             info.orderByConsumed = is_ordered
             if index.is_unique and len(equal) == len(index.definition.parts):
                 info.idxFlags = apsw.SQLITE_INDEX_SCAN_UNIQUE
@@ -212,6 +228,9 @@ class SpaceTable:
                 continue
             low = next((item for item in usable if item[1] in _LOW), None)
             high = next((item for item in usable if item[1] in _HIGH), None)
+            like = next((item for item in usable if item[1] == _LIKE), None)
+            if like and is_tree and part.type.value == "string" and not (low or high):
+                low = like
             break
         if not is_tree and len(equal) < len(parts):
             return None
@@ -224,7 +243,7 @@ class SpaceTable:
             # Guesses, as there are no statistics: an equality leaves a tenth of the rows, a bound a third.
             rows = max(_LEAST, count / 10.0 ** len(equal)) if equal else rows
             rows = rows / 3 if low else rows
-            rows = rows / 3 if high else rows
+            rows = rows / 3 if high or (low and low[1] == _LIKE) else rows
         is_ordered, is_reverse = self._order(info, index, len(equal)) if is_tree else (False, False)
         if not equal and not low and not high and not is_ordered and index.iid:
             return None
@@ -259,6 +278,9 @@ class SpaceTable:
         """Return the index with this id that the running statement sees. Raises NO_SUCH_INDEX_ID."""
         found = self.connection.indexes(self.space).get(iid)
         return self.space.index(iid) if found is None else found
+
+    def FindFunction(self, name: str, count: int) -> tuple[int, Callable[..., Any]] | None:
+        return (_LIKE, like_column) if name == LIKE_COLUMN else None
 
     def Open(self) -> SpaceCursor:
         return SpaceCursor(self)
@@ -385,8 +407,8 @@ class SpaceCursor:
         """Move to the only row with a key."""
         self._source, self._batch = _NO_TUPLES, _NO_ROWS
         self._row = None
-        key = [_key_value(arg, name) for arg, name in zip(args, types, strict=False)]
-        if None in key or _NOTHING in key:
+        key = [key_value(arg, name) for arg, name in zip(args, types, strict=False)]
+        if None in key or NOTHING in key:
             return
         table = self._table
         raw = self._connection.find(table.space, self._plan["index"], key)
@@ -403,26 +425,48 @@ class SpaceCursor:
         equal = plan.get("equal", 0)
         for place in range(equal):
             type_name = parts[place].type.value
-            value = _key_value(args[place], type_name)
-            if value is _NOTHING and type_name == "unsigned" and type(args[place]) is int:
+            value = key_value(args[place], type_name)
+            if value is NOTHING and type_name == "unsigned" and type(args[place]) is int:
                 raise client_error(ErrorCode.KEY_PART_TYPE, place, type_name)
-            if value is _NOTHING:
+            if value is NOTHING:
                 return _NO_TUPLES
             key.append(value)
         if any(value is None for value in args):
             return _NO_TUPLES
         low = high = None
         rest = list(args[equal:])
+        if plan.get("like"):
+            return self._scan_like(index, key, prefix_of(rest[0]))
         if plan.get("low"):
-            low = _bound(rest.pop(0), parts[equal].type.value)
+            low = bound_value(rest.pop(0), parts[equal].type.value)
         if plan.get("high"):
-            high = _bound(rest.pop(0), parts[equal].type.value)
-        if low is _NOTHING or high is _NOTHING:
+            high = bound_value(rest.pop(0), parts[equal].type.value)
+        if low is NOTHING or high is NOTHING:
             low = high = None
-        reverse = bool(plan.get("reverse"))
-        if plan["is_free"] and self._connection.is_reversed:
-            reverse = index.definition.type.upper() == "TREE"
+        reverse = self._is_reverse(index)
         return self._scan(index, key, (plan.get("low"), low), (plan.get("high"), high), reverse)
+
+    def _is_reverse(self, index: Index) -> bool:
+        if self._plan["is_free"] and self._connection.is_reversed:
+            return index.definition.type.upper() == "TREE"
+        return bool(self._plan.get("reverse"))
+
+    def _scan_like(self, index: Index, key: list[Any], prefix: str) -> ScanSource:
+        """Begin a scan of the texts with a prefix. Without one, and if any order will do, the primary index is read."""
+        table = self._table
+        if not prefix:
+            if not key and self._plan["like"] == "free":
+                index = table.index(0)
+            return self._scan(index, key, (None, None), (None, None), self._is_reverse(index))
+        self._is_inside = end_of_prefix(index, key, prefix)
+        if not self._is_reverse(index):
+            return self._connection.scan(self, table.space, index.iid, IteratorType.GE, [*key, prefix])
+        after = after_prefix(prefix)
+        if after is None:
+            last, iterator = key, IteratorType.REQ if key else IteratorType.LE
+        else:
+            last, iterator = [*key, after], IteratorType.LT
+        return self._connection.scan(self, table.space, index.iid, iterator, last)
 
     def _scan(
         self, index: Index, key: list[Any], low: tuple[str | None, Any], high: tuple[str | None, Any], reverse: bool
@@ -431,12 +475,12 @@ class SpaceCursor:
         first, last = (high, low) if reverse else (low, high)
         if first[1] is not None:
             kind = _ITERATORS[first[0] or ""]
-            self._is_inside = _end_of(index, key, last, reverse, len(key))
+            self._is_inside = end_of(index, key, last, reverse, len(key))
             return connection.scan(self, space, index.iid, kind, [*key, first[1]])
         if not key:
-            self._is_inside = _end_of(index, key, last, reverse, 0)
+            self._is_inside = end_of(index, key, last, reverse, 0)
             return connection.scan(self, space, index.iid, IteratorType.LE if reverse else IteratorType.ALL, [])
-        self._is_inside = _end_of(index, [], last, reverse, len(key))
+        self._is_inside = end_of(index, [], last, reverse, len(key))
         return connection.scan(self, space, index.iid, IteratorType.REQ if reverse else IteratorType.EQ, key)
 
     def Eof(self) -> bool:
@@ -486,7 +530,7 @@ class SpaceCursor:
         since the scan began. Returns 0 if the scan reads only a part of the table, because its length is unknown.
         """
         plan, ahead = self._plan, length_hint(self._batch)
-        if plan.get("equal") or plan.get("low") or plan.get("high") or self._read == ahead:
+        if any(map(plan.get, ("equal", "low", "high", "like"))) or self._read == ahead:
             return 0.0
         passed = self._read - ahead
         return max(reads - ahead - _SCAN_READS, passed) * (self._table.count() / passed - 1)
@@ -502,80 +546,6 @@ class SpaceCursor:
         self._row = None
         if self._connection.outer is self:
             self._connection.outer = None
-
-
-def _end_of(
-    index: Index, key: list[Any], last: tuple[str | None, Any], reverse: bool, equal: int
-) -> Callable[[bytes], bool] | None:
-    """Return a function that tells whether a tuple is still inside the range of the scan; None if the scan needs no
-    check.
-    """
-    parts = index.definition.parts
-    bound, place = last[1], parts[equal].fieldno if equal < len(parts) else 0
-    if bound is None and not key:
-        return None
-    if any((part.collation_id or 0) not in (0, 3) for part in parts[: equal + 1]):
-        return None
-    fields = [part.fieldno for part in parts[:equal]]
-
-    def is_inside(raw: bytes) -> bool:
-        row = unpack(raw)
-        if key and any(row[number] != value for number, value in zip(fields, key, strict=False)):
-            return False
-        if bound is None:
-            return True
-        value = row[place] if place < len(row) else None
-        if value is None:
-            return not reverse
-        try:
-            given: bool = value >= bound if reverse else value <= bound
-            return given
-        except TypeError:
-            return True
-
-    return is_inside
-
-
-class _NoKey:
-    """The type of _NOTHING."""
-
-
-_NOTHING: Final = _NoKey()
-"""Stands for a value that cannot equal any key of the index, because its type differs."""
-
-
-def _key_value(stored: Any, type_name: str) -> Any:
-    """Convert a value of SQLite to a part of a key of the given type."""
-    if type(stored) is int and type_name == "integer":
-        return stored
-    value = load(stored)
-    if type_name in ("integer", "unsigned"):
-        if type(value) is float and value.is_integer() and abs(value) < 2**63:
-            value = int(value)
-        if type(value) is not int or (type_name == "unsigned" and value < 0):
-            return _NOTHING
-    elif type_name == "boolean":
-        return bool(value) if type(value) is int else _NOTHING
-    elif type_name == "string":
-        return value if type(value) is str else _NOTHING
-    elif type_name == "double":
-        return float(value) if type(value) in (int, float) else _NOTHING
-    elif type_name == "number":
-        return value if type(value) in (int, float) else _NOTHING
-    elif type_name == "varbinary":
-        return value if type(value) is bytes else _NOTHING
-    return value
-
-
-def _bound(stored: Any, type_name: str) -> Any:
-    """Convert a value of SQLite to a bound of a range.
-
-    Raises:
-        ClientError: SQL_TYPE_MISMATCH, a negative integer cannot be a bound of an unsigned index.
-    """
-    if type_name == "unsigned" and type(stored) is int and stored < 0:
-        raise mismatch(stored, type_name)
-    return _key_value(stored, type_name)
 
 
 class SpaceModule:

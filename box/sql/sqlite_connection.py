@@ -20,7 +20,8 @@ from box.sql import aggregates, builtins, index_keys, join_keys, number_comparis
 from box.sql.casts import cast, cast_operand, convert, converted
 from box.sql.pauses import Pauses
 from box.sql.printf_arguments import printf_argument, text_argument
-from box.sql.space_table import ScanSource, SpaceCursor, SpaceModule, SpaceTable
+from box.sql.scan_keys import like_column
+from box.sql.space_table import LIKE_COLUMN, ScanSource, SpaceCursor, SpaceModule, SpaceTable
 from box.sql.stored_values import UINT_MAX, Stored, Value, execute_error, load, mismatch, store
 from box.sql.temporary_files import SIZE_MAX, TemporaryFiles
 from box.sql.trigger_texts import raise_error
@@ -426,6 +427,7 @@ _PLAIN_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lb_either": operators.either,
     "lb_both": operators.both,
     "lb_like": _like,
+    LIKE_COLUMN: like_column,
     "lb_applied": lambda stored, type_name: store(convert(load(stored), type_name)),
     "lb_converted": lambda stored, type_name: store(converted(load(stored), type_name)),
     "lb_in": operators.is_in,

@@ -8,6 +8,7 @@ script with such a one is named and left out.
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
 from pathlib import Path
 from typing import Final
@@ -44,6 +45,8 @@ def run_campaign(seed: int, size: int) -> bool:
                 script = kind.script(number, _STATEMENTS)
                 try:
                     found = differences(script, Path(directory))
+                except subprocess.TimeoutExpired:
+                    found = [f"a program of {kind.__name__} takes too long: perhaps a recursion without an end"]
                 except AssertionError:
                     if not _ends_early(script, Path(directory) / "again"):
                         raise
