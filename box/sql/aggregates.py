@@ -249,26 +249,28 @@ def unsuited_aggregate() -> None:
 
 
 class Guarded:
-    """An aggregate that raises its first error at the end, because SQLite ignores errors of a step."""
+    """An aggregate that raises its first error at the end, because SQLite ignores errors of a step. `final` computes
+    the result.
+    """
 
-    __slots__ = ("_error", "_inner")
+    __slots__ = ("_error", "_final", "_step")
 
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
+    def __init__(self, step: Callable[..., None], final: Callable[[], Stored]) -> None:
+        self._step = step
+        self._final = final
         self._error: Exception | None = None
 
     def step(self, *args: Any) -> None:
         if self._error is None:
             try:
-                self._inner.step(*args)
+                self._step(*args)
             except Exception as error:  # no error is lost: `final` raises it
                 self._error = error
 
     def final(self) -> Stored:
         if self._error is not None:
             raise self._error
-        found: Stored = self._inner.final()
-        return found
+        return self._final()
 
 
 AGGREGATES: Final[dict[str, tuple[int, int, str, str]]] = {

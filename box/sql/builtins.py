@@ -16,6 +16,7 @@ from box.data.show import value_str
 from box.errors import BoxError, ErrorCode, client_error
 from box.sql.casts import double_to_integer, text_to_double, text_to_integer
 from box.sql.operators import order_key
+from box.sql.raw_characters import characters, is_utf8, raw_place
 from box.sql.stored_values import (
     INT_MAX,
     Value,
@@ -56,7 +57,6 @@ class Builtin:
 ANY_NUMBER: Final = 1000
 """Stands for no limit: the most arguments that SQLite passes to a function."""
 SIZE_MAX: Final = 1_000_000_000
-_NOT_UTF8: Final = re.compile("[\ud800-\udfff]")
 _PATTERN_MAX: Final = 50_000
 """Tarantool's limits, which are those of SQLite, for the size of a value in bytes and for a pattern of LIKE."""
 UNAVAILABLE: Final = frozenset(
@@ -132,7 +132,7 @@ def _length(value: Value) -> Value:
 
 def _characters(value: Value) -> int:
     raw = raw_bytes(value)
-    return len(as_text(value) if raw is None else raw)
+    return len(characters(as_text(value)) if raw is None else raw)
 
 
 def _case(is_upper: bool) -> Callable[..., Value]:
@@ -189,11 +189,11 @@ def _position(collation: int, needle: Value, haystack: Value) -> Value:
         from box.sql.stored_values import kind_name
 
         raise inconsistent(kind_name(needle), haystack)
-    if collation in (0, 3) or type(needle) is bytes:
+    if type(needle) is bytes or (collation in (0, 3) and is_utf8(haystack) and is_utf8(needle)):
         return haystack.find(needle) + 1
-    size, wanted = len(needle), order_key(needle, collation)
-    for start in range(len(haystack) - size + 1):
-        if order_key(haystack[start : start + size], collation) == wanted:
+    items, size, wanted = characters(haystack), len(characters(needle)), order_key(needle, collation)
+    for start in range(len(items) - size + 1):
+        if order_key("".join(items[start : start + size]), collation) == wanted:
             return start + 1
     return 0
 
@@ -265,11 +265,12 @@ def _substr(value: Value, start: Value, length: Value = 2**62) -> Value:
     """
     if start is None or length is None or value is None:
         return None
-    text = value if type(value) is bytes else as_text(value)
+    items = value if type(value) is bytes else characters(as_text(value))
     place, count = as_integer(start), as_integer(length)
-    begin = len(text) + place if place < 0 else place - 1
+    begin = len(items) + place if place < 0 else place - 1
     first, last = (begin, begin + count) if count >= 0 else (begin + count, begin)
-    return text[max(first, 0) : max(last, 0)]
+    part = items[max(first, 0) : max(last, 0)]
+    return "".join(part) if isinstance(part, list) else part
 
 
 _SIDES: Final = ("", "LEADING", "TRAILING", "BOTH")
@@ -409,10 +410,10 @@ def like(collation: int, pattern: Value, text: Value, escape: Value = None, has_
     if len(pattern) > _PATTERN_MAX // 4 and len(pattern.encode("utf-8", "surrogateescape")) > _PATTERN_MAX:
         raise execute_error("LIKE pattern is too complex")
     letters = 0 if is_binary(collation) else collation
-    wrong = None if pattern.isascii() else _NOT_UTF8.search(pattern)
+    wrong = raw_place(pattern)
     if wrong is None:
         return _like_pattern(pattern, escape, letters)(text) is not None
-    if _like_pattern(pattern[: wrong.start()] + "%", escape, letters)(text) is not None:
+    if _like_pattern(pattern[:wrong] + "%", escape, letters)(text) is not None:
         raise execute_error("LIKE pattern can only contain UTF-8 characters")
     return False
 

@@ -12,6 +12,7 @@ from box.sql.builtins import SCALARS, UNAVAILABLE, not_available
 from box.sql.kinds import as_kind, boxed, exact, joined, kind_of
 from box.sql.parse.token_reader import generic, limit_exceeded
 from box.sql.scope import Typed
+from box.sql.stored_values import Texts
 from box.sql.type_names import type_of
 
 if TYPE_CHECKING:
@@ -232,7 +233,7 @@ class CallCompiler:
         (arg,) = expr.args
         has_aggregate = scope.compile(arg).has_aggregate
         with self._queries.naming_kept():
-            sql = type_of(arg, scope)
+            sql = f"lb_text({type_of(arg, scope)})" if self._queries.texts is Texts.BYTES else type_of(arg, scope)
         return Typed(sql, "string", "str", has_aggregate=has_aggregate)
 
     def _special(self, expr: sql_nodes.FunctionCall, scope: ExpressionCompiler) -> Typed:
@@ -246,7 +247,10 @@ class CallCompiler:
                 return Typed("NULL", "string", "null")
             first, *others = map(boxed, args)
             values = "".join(f", lb_printf({first}, {place}, {other})" for place, other in enumerate(others))
-            return Typed(f"printf(lb_plain({first}){values})", "string", "str", has_aggregate=has_aggregate)
+            sql = f"printf(lb_plain({first}){values})"
+            if self._queries.texts is Texts.BYTES:
+                sql = f"lb_text({sql})"
+            return Typed(sql, "string", "str", has_aggregate=has_aggregate)
         if name == "RANDOM":
             return Typed("random()", "integer", "int")
         if name == "RANDOMBLOB":

@@ -35,7 +35,7 @@ from box.sql.number_comparisons import compared_numbers
 from box.sql.operators import ARITHMETIC, COMPARISONS
 from box.sql.parse.token_reader import generic
 from box.sql.scope import KnownColumn, QueryScope, Typed
-from box.sql.stored_values import UINT_MAX, Value
+from box.sql.stored_values import UINT_MAX, Texts, Value
 
 if TYPE_CHECKING:
     from box.sql.query import Query, QueryCompiler
@@ -158,7 +158,7 @@ class ExpressionCompiler:
             return given_constant(expr.place, value)
         if type(value) is int and value > UINT_MAX:
             raise _too_large(value)
-        return constant(value)
+        return constant(value, self.queries.texts)
 
     def _name(self, expr: sql_nodes.Name) -> Typed:
         found = self.scope.resolve(expr)
@@ -249,10 +249,11 @@ class ExpressionCompiler:
 
     def _concatenate(self, left: Typed, right: Typed, has_aggregate: bool) -> Typed:
         collation, is_explicit = _joined_collation(left, right)
-        if left.kind == right.kind == "str":
+        if left.kind == right.kind == "str" and self.queries.texts is not Texts.BYTES:
             sql, kind = f"({left.sql} || {right.sql})", "str"
         else:
-            sql, kind = f"lb_concat({boxed(left)}, {boxed(right)})", "any"
+            sql = f"lb_concat({boxed(left)}, {boxed(right)})"
+            kind = "str" if left.kind == right.kind == "str" else "any"
         return Typed(sql, "string", kind, collation, is_explicit, has_aggregate=has_aggregate)
 
     # --- comparisons ---

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from box.sql.scope import Typed
-from box.sql.stored_values import INT_MAX, Value, big, store_text
+from box.sql.stored_values import INT_MAX, STORES, Texts, Value, big
 
 NUMERIC: Final = frozenset(("integer", "unsigned", "double", "number"))
 """If an operand has one of these types, Tarantool compares the two as numbers."""
@@ -26,6 +26,8 @@ KIND_OF_TYPE: Final = {
 NUMBERS: Final = frozenset(("int", "real", "num"))
 """Kinds of numbers."""
 _ORDER: Final = ("number", "double", "integer", "unsigned")
+RAW_TEXT: Final = "x'03"
+"""With this SQL a text begins that is a BLOB."""
 _SAFE: Final = 2.0**53
 """Every integer up to this one is exactly a double, so SQLite's comparison of the two is exact."""
 
@@ -90,8 +92,10 @@ def _is_small(expr: Typed) -> bool:
     return isinstance(literal, int | float) and abs(literal) < _SAFE
 
 
-def constant(value: Value) -> Typed:
-    """Return the expression of a constant in the text of a statement."""
+def constant(value: Value, texts: Texts = Texts.UTF8) -> Typed:
+    """Return the expression of a constant in the text of a statement, for a connection with such texts. A text that is
+    not UTF-8 begins with RAW_TEXT in any case.
+    """
     if value is None:
         return Typed("NULL", "scalar", "null")
     if value is True or value is False:
@@ -106,9 +110,9 @@ def constant(value: Value) -> Typed:
         return Typed(sql, "double", "real", literal=value)
     if isinstance(value, bytes):
         return Typed(f"x'02{value.hex()}'", "varbinary", "bin")
-    stored = store_text(value)
-    if isinstance(stored, bytes):  # a text that is not UTF-8
-        return Typed(f"x'{stored.hex()}'", "string", "any")
+    stored = STORES[Texts.MIXED if texts is Texts.UTF8 else texts](value)
+    if isinstance(stored, bytes):
+        return Typed(f"x'{stored.hex()}'", "string", "str" if texts is Texts.BYTES else "any")
     quoted = value.replace("'", "''")
     return Typed(f"'{quoted}'", "string", "str")
 

@@ -456,7 +456,7 @@ def order_key(value: Value, collation: int) -> tuple[Any, ...]:
     """Return a key that sorts values in the order of SCALAR."""
     # Texts (3) sort by their collation; 0 and 3 are the binary collations. Maps and arrays (5) have no order in
     # Tarantool, so any fixed one does.
-    place = rank(store(value))
+    place = 3 if type(value) is str else rank(store(value))
     if place == 3 and collation not in (0, 3):
         return (place, sort_key_function(collation)(value))
     if place == 3:

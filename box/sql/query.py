@@ -34,7 +34,7 @@ from box.sql.kinds import as_kind, collation_name, joined, truth
 from box.sql.merged_queries import calls, name_of
 from box.sql.parse.token_reader import generic, limit_exceeded
 from box.sql.scope import CommonRelation, KnownColumn, QueryScope, Typed, generated_name
-from box.sql.stored_values import Value, execute_error
+from box.sql.stored_values import Texts, Value, execute_error
 
 _COMPOUND_MAX: Final = 30
 """The limit of Tarantool for the operators UNION, EXCEPT and INTERSECT in a query."""
@@ -154,9 +154,10 @@ class Query:
 class QueryCompiler:
     """Compiles the queries of one statement, for the given values of its parameters."""
 
-    def __init__(self, catalogue: Catalogue, params: Sequence[Value]) -> None:
+    def __init__(self, catalogue: Catalogue, params: Sequence[Value], texts: Texts = Texts.UTF8) -> None:
         self.catalogue = catalogue
         self.params = params
+        self.texts = texts
         self.is_in_trigger = False
         self.has_full_names = False
         """True if result columns are named `TABLE.COLUMN`."""

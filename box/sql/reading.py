@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import apsw
 
@@ -18,13 +18,13 @@ from box.sql import sql_nodes
 from box.sql.aggregates import UnsuitedAggregate
 from box.sql.catalogue import Catalogue
 from box.sql.copies import Copies, CopiesWanted
-from box.sql.kinds import parameter_type
+from box.sql.kinds import RAW_TEXT, parameter_type
 from box.sql.params import kinds
 from box.sql.pauses import Pauses
 from box.sql.query import Query, QueryCompiler
 from box.sql.result import ResultField, ResultFields, Rows, field_of
 from box.sql.sqlite_connection import Connection, Environment, TooLong, translated
-from box.sql.stored_values import Stored, Value, load, load_boolean, store
+from box.sql.stored_values import NotUtf8, Texts, Value, load, load_boolean
 from box.sql.table_reads import TableRead, table_read
 from box.sql.user_functions import UserFunctions
 
@@ -36,10 +36,14 @@ if TYPE_CHECKING:
     from box.session import Context
     from box.txn.dml import Dml
 
+_T = TypeVar("_T")
+
 ROW_COUNT: Final = "sql_row_count"
 """The key in `Session.storage` of the value of ROW_COUNT()."""
 _CALL: Final = "lb_call("
 """The text by which a compiled query calls a function of a user."""
+_COLLATE: Final = " COLLATE lb_"
+"""The text by which a compiled query names a collation other than those of bytes."""
 _ORDERED: Final = ("lb_call(", "lb_group_concat(", "lb_last(", "lb_at_")
 """Functions that show the order of a scan, or may change what is read."""
 _SMALL: Final = 300
@@ -54,6 +58,8 @@ _UNTRACKED: Final = 1000
 """The number of rows that are hidden from the garbage collector at once, before it visits them: while a query runs,
 100,000 of them would cost turns of more than ten milliseconds.
 """
+_EXAMPLES: Final[dict[type, Value]] = {int: 1, float: 1.0, str: "", bytes: b""}
+"""Values that stand for all parameters of their types in the analysis, so that no large one is kept."""
 _CACHED: Final = 1000
 """The number of analysed statements that are kept."""
 
@@ -76,7 +82,19 @@ numbers come first in SQLite's order.
 class Compiled:
     """An analysed query."""
 
-    __slots__ = ("allows_copies", "booleans", "fields", "is_long", "quick_sql", "scans", "sql", "tables", "used")
+    __slots__ = (
+        "allows_copies",
+        "booleans",
+        "fields",
+        "is_long",
+        "quick_sql",
+        "raw",
+        "scans",
+        "sql",
+        "tables",
+        "texts",
+        "used",
+    )
 
     def __init__(
         self, sql: str, booleans: list[bool], fields: ResultFields, used: list[Space], *, allows_copies: bool
@@ -92,6 +110,10 @@ class Compiled:
         self.used = used
         self.tables = [space for space in used if not space.definition.opts.view]
         self.scans = sql.count(" AS s")
+        self.texts = Texts.MIXED if _CALL in sql else Texts.UTF8
+        """The texts of the connection that it needs."""
+        self.raw: Compiled | Callable[[], Compiled] | None = None
+        """The query for texts that are not UTF-8, or what makes it; None if it is this one."""
         self.is_long = False
         """True once it has taken too long to run without a pause."""
 
@@ -133,7 +155,7 @@ class QueryRunner:
         self._clock = clock
         self._has_node_ended = has_node_ended
         self._functions = UserFunctions(schema)
-        self._free: list[Connection] = []
+        self._free: dict[Texts, list[Connection]] = {texts: [] for texts in Texts}
         self._copies = Copies(lambda: dml.memory_limit // _SHARE)
         schema.on_alter_spaces.append(self._copies.on_alter_spaces)
         self._compiled: dict[Any, Compiled] = {}
@@ -141,14 +163,15 @@ class QueryRunner:
     def end(self) -> None:
         """Keep nothing that refers to the indexes of spaces: the node has ended."""
         self._copies.end()
-        while self._free:
-            self._free.pop().close()
+        for free in self._free.values():
+            while free:
+                free.pop().close()
 
     # --- analysis ---
 
-    def compiler(self, ctx: Context, params: Sequence[Value]) -> QueryCompiler:
-        """Return a compiler for a user's query with these values of parameters."""
-        return QueryCompiler(Catalogue(self.schema), params)
+    def compiler(self, ctx: Context, params: Sequence[Value], texts: Texts = Texts.UTF8) -> QueryCompiler:
+        """Return a compiler for a user's query with these values of parameters, for a connection with such texts."""
+        return QueryCompiler(Catalogue(self.schema), params, texts)
 
     def compiled(
         self, ctx: Context, key: Any, make: Callable[[QueryCompiler], Query], params: Sequence[Value]
@@ -163,10 +186,19 @@ class QueryRunner:
         whole = (key, self.schema.version, kinds(params), full_names)
         found = self._compiled.get(whole)
         if found is None:
-            compiler = self.compiler(ctx, params)
-            compiler.has_full_names = full_names
-            compiler.names_after_merging = True
-            found = self.finish(compiler, make(compiler))
+            examples = [_EXAMPLES.get(type(value), value) for value in params]
+
+            def made(texts: Texts) -> Compiled:
+                compiler = self.compiler(ctx, examples, texts)
+                compiler.has_full_names = full_names
+                compiler.names_after_merging = True
+                return self.finish(compiler, make(compiler))
+
+            found = made(Texts.UTF8)
+            if found.texts is Texts.UTF8:
+                found.raw = lambda: _for_raw_texts(found, made)
+                if RAW_TEXT in found.sql:
+                    found.raw = found.raw()
             if len(self._compiled) >= _CACHED:
                 self._compiled.clear()
             self._compiled[whole] = found
@@ -201,28 +233,41 @@ class QueryRunner:
         )
 
     @contextmanager
-    def connection(self) -> Iterator[Connection]:
+    def connection(self, texts: Texts = Texts.UTF8) -> Iterator[Connection]:
         """Lend a connection to SQLite for one statement."""
-        connection = self._free.pop() if self._free else Connection()
+        free = self._free[texts]
+        connection = free.pop() if free else Connection(texts)
         try:
             yield connection
         finally:
             connection.release()
-            self._free.append(connection)
+            free.append(connection)
 
     def fetch(
         self, ctx: Context, compiled: Compiled, params: Sequence[Value], *, may_pause: bool = False
     ) -> list[list[Value]]:
         """Return all rows of a query. With `may_pause`, and inside of `run_apart`, it waits now and then."""
         compiled.check_rights(ctx)
-        with self.connection() as connection:
-            connection.declare(compiled.tables)
-            env, pausing = self.environment(ctx), compiled.tables if may_pause else None
-            with _translating():
-                return _loaded(compiled, connection.rows(env, compiled.sql, stored_params(params), pausing))
+
+        def run(query: Compiled) -> list[list[Value]]:
+            with self.connection(query.texts) as connection:
+                connection.declare(query.tables)
+                env, pausing = self.environment(ctx), query.tables if may_pause else None
+                with _translating():
+                    return _loaded(query, connection.rows(env, query.sql, params, pausing))
+
+        return _with_any_texts(compiled, run)
 
     def fetch_long(self, ctx: Context, compiled: Compiled, params: Sequence[Value]) -> list[list[Value]]:
         """Return all rows of a query that may take long, inside of `run_apart`; it may run on copies of its spaces."""
+        if not isinstance(compiled.raw, Compiled):
+            try:
+                return self._fetch_on_copies(ctx, compiled, params)
+            except NotUtf8:
+                pass
+        return self.fetch(ctx, compiled, params, may_pause=True)
+
+    def _fetch_on_copies(self, ctx: Context, compiled: Compiled, params: Sequence[Value]) -> list[list[Value]]:
         compiled.check_rights(ctx)
         env, spaces, copies = self.environment(ctx), compiled.tables, self._copies
         if not (compiled.allows_copies and Pauses.are_possible(ctx, spaces) and copies.suit(env, spaces, params)):
@@ -234,13 +279,13 @@ class QueryRunner:
                 pass
         with copies.lend(env, spaces) as connection, _translating():
             try:
-                return _loaded(compiled, connection.rows(env, compiled.quick_sql, stored_params(params)))
+                return _loaded(compiled, connection.rows(env, compiled.quick_sql, params))
             except (UnsuitedAggregate, apsw.SQLError, BoxError) as error:
                 is_unsuited = isinstance(error, UnsuitedAggregate) or str(error).endswith("integer overflow")
                 if compiled.quick_sql == compiled.sql or not is_unsuited:
                     raise
                 compiled.quick_sql = compiled.sql
-            return _loaded(compiled, connection.rows(env, compiled.sql, stored_params(params)))
+            return _loaded(compiled, connection.rows(env, compiled.sql, params))
 
     def _fetch_counted(self, env: Environment, compiled: Compiled, params: Sequence[Value]) -> list[list[Value]]:
         """Run a query on its spaces, and count the rows that it reads.
@@ -263,9 +308,7 @@ class QueryRunner:
 
             try:
                 with _translating():
-                    return _loaded(
-                        compiled, connection.rows(env, compiled.sql, stored_params(params), spaces, on_pause)
-                    )
+                    return _loaded(compiled, connection.rows(env, compiled.sql, params, spaces, on_pause))
             finally:
                 for space, count in zip(spaces, counts(), strict=True):
                     copies.note(space, count)
@@ -278,9 +321,9 @@ class QueryRunner:
 
     def plain_rows(self, ctx: Context, compiled: Compiled, sql: str, params: Sequence[Value]) -> list[list[Any]]:
         """Return SQLite's own rows for a statement about the tables of a query, such as EXPLAIN."""
-        with self.connection() as connection:
+        with self.connection(Texts.MIXED) as connection:
             connection.declare(compiled.tables)
-            return [list(row) for row in connection.rows(self.environment(ctx), sql, stored_params(params))]
+            return [list(row) for row in connection.rows(self.environment(ctx), sql, params)]
 
     def has_full_metadata(self, ctx: Context) -> bool:
         """Return whether the session wants complete metadata."""
@@ -335,18 +378,41 @@ class QueryRunner:
         if read is not None:
             whole = read.at_once(ctx, self._dml.sql_reads)
             return None if whole is None else Rows(fields, whole, self.has_full_metadata(ctx))
-        with self.connection() as connection:
-            connection.declare(compiled.tables)
-            connection.looks_left, connection.end = _LOOKS, self._clock() + _SECONDS
-            try:
-                with _translating():
-                    rows = _loaded(
-                        compiled, connection.rows(self.environment(ctx), compiled.sql, stored_params(params))
-                    )
-            except TooLong as error:
-                compiled.is_long = error.is_surely
-                return None
-        return Rows(fields, rows, self.has_full_metadata(ctx))
+
+        def run(query: Compiled) -> list[list[Value]] | None:
+            with self.connection(query.texts) as connection:
+                connection.declare(query.tables)
+                connection.looks_left, connection.end = _LOOKS, self._clock() + _SECONDS
+                try:
+                    with _translating():
+                        return _loaded(query, connection.rows(self.environment(ctx), query.sql, params))
+                except TooLong as error:
+                    compiled.is_long = error.is_surely
+                    return None
+
+        rows = _with_any_texts(compiled, run)
+        return None if rows is None else Rows(fields, rows, self.has_full_metadata(ctx))
+
+
+def _for_raw_texts(compiled: Compiled, make: Callable[[Texts], Compiled]) -> Compiled:
+    """Return an analysed query as it runs with texts that are not UTF-8."""
+    texts = Texts.MIXED if _COLLATE in compiled.sql else Texts.BYTES
+    found = make(texts)
+    found.texts = texts
+    return found
+
+
+def _with_any_texts(compiled: Compiled, run: Callable[[Compiled], _T]) -> _T:
+    """Run a query. If it meets a text that is not UTF-8, run what does the same for such texts, and from then on always
+    that.
+    """
+    if not isinstance(compiled.raw, Compiled):
+        try:
+            return run(compiled)
+        except NotUtf8:
+            assert compiled.raw is not None
+            compiled.raw = compiled.raw()
+    return run(compiled.raw)
 
 
 @contextmanager
@@ -392,8 +458,3 @@ def _with_parameter_types(select: sql_nodes.Select, fields: ResultFields, params
         old = found[place]
         found[place] = ResultField(old.name, parameter_type(value), old.span)
     return found
-
-
-def stored_params(params: Sequence[Value]) -> list[Stored]:
-    """Convert the values of parameters for SQLite."""
-    return [store(value) for value in params]

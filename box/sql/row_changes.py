@@ -165,7 +165,7 @@ class ChangeRunner:
 
     async def _rows(self, ctx: Context, compiled: Compiled, values: Sequence[Value]) -> list[list[Value]]:
         if self._expressions.can_run(compiled):
-            return self._expressions.rows(compiled, values)
+            return self._expressions.rows(ctx, compiled, values)
         return await self._queries.rows(ctx, compiled, values)
 
     def _analyse_rows(

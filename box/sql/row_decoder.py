@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgpack import unpackb
 
 from box.data.codec import decode_ext, unpack
-from box.sql.stored_values import INT_MAX, store
+from box.sql.stored_values import INT_MAX, STORES, Texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,9 @@ _KEPT: Final = frozenset(("string", "double"))
 class RowDecoder:
     """Decodes the tuples of one space. A row has at least the columns of the format; missing fields are nil."""
 
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: Space, texts: Texts = Texts.UTF8) -> None:
+        self._to_stored = STORES[texts]
+        self._keeps_texts = texts is not Texts.BYTES
         types = [field.type.value for field in space.definition.fields]
         self._missing: list[None] = [None] * len(types)
         self._integers = [number for number, name in enumerate(types) if name in ("integer", "unsigned")]
@@ -38,7 +40,11 @@ class RowDecoder:
         self._known: dict[bytes, list[Any]] = {}
 
     def rows(self, raws: Sequence[bytes]) -> list[list[Any]]:
-        """Return the rows of some tuples."""
+        """Return the rows of some tuples.
+
+        Raises:
+            NotUtf8: a text is not UTF-8, and the connection has only those that are.
+        """
         whole = b"".join(raws)
         rows = _unpack_together(len(raws), whole)
         if rows is None:
@@ -47,6 +53,9 @@ class RowDecoder:
             self._store(rows, self._unsafe)
             return rows
         self._pad(rows)
+        if not self._keeps_texts:
+            self._store(rows, self._unsafe)
+            return rows
         self._store(rows, self._others)
         if _UINT64 in whole:
             self._store(rows, [number for number in self._integers if _is_unusual([row[number] for row in rows])])
@@ -68,11 +77,11 @@ class RowDecoder:
             for row in rows:
                 row += missing[len(row) :]
 
-    @staticmethod
-    def _store(rows: list[list[Any]], columns: list[int]) -> None:
+    def _store(self, rows: list[list[Any]], columns: list[int]) -> None:
+        to_stored = self._to_stored
         for number in columns:
             for row in rows:
-                row[number] = store(row[number])
+                row[number] = to_stored(row[number])
 
 
 def unpack_rows(raws: Sequence[bytes]) -> list[list[Any]]:

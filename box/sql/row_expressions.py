@@ -20,7 +20,7 @@ import apsw
 from box.sql.query import Query
 from box.sql.scope import KnownColumn
 from box.sql.sqlite_connection import Connection, translated
-from box.sql.stored_values import Value, load, load_boolean, store
+from box.sql.stored_values import NotUtf8, Value, load, load_boolean, store
 
 if TYPE_CHECKING:
     from box.session import Context
@@ -81,7 +81,7 @@ class RowExpressions:
             self._compiled[key] = known
         compiled = known[1]
         if self.can_run(compiled):
-            return self.rows(compiled, params)[0][0]
+            return self.rows(ctx, compiled, params)[0][0]
         return self._queries.fetch(ctx, compiled, params)[0][0]
 
     def _analyse(
@@ -103,7 +103,7 @@ class RowExpressions:
         """Return whether `rows` can run a query."""
         return compiled.sql in self._places or not (compiled.used or _GENERAL.search(compiled.sql))
 
-    def rows(self, compiled: Compiled, params: Sequence[Value]) -> list[list[Value]]:
+    def rows(self, ctx: Context, compiled: Compiled, params: Sequence[Value]) -> list[list[Value]]:
         """Return the rows of a query that `can_run` has allowed.
 
         Raises:
@@ -119,6 +119,8 @@ class RowExpressions:
             else:
                 cursor.execute(sql, [store(params[place]) for place in places])
             found = cursor.fetchall()
+        except NotUtf8:
+            return self._queries.fetch(ctx, compiled, params)
         except apsw.Error as error:
             raise translated(error) from None
         self._cursor = cursor

@@ -14,11 +14,10 @@ if TYPE_CHECKING:
     from box.index import Index
 
 _WILDCARD: Final = re.compile("[%_]")
+_LAST_BYTE: Final = "\udcff"
+"""The byte 255, which never occurs in UTF-8. Tarantool looks for no prefix that ends with it."""
 _PATTERN_MAX: Final = 1000
 """The number of characters up to which a pattern is certainly not too complex for LIKE."""
-_CHARACTER_MAX: Final = 0x10FFFF
-_SURROGATES: Final = range(0xD800, 0xE000)
-"""Code points of no characters."""
 
 
 def end_of(
@@ -45,12 +44,18 @@ def end_of(
         if value is None:
             return not reverse
         try:
+            if type(value) is type(bound) is str and not value.isascii():
+                return _bytes_of(value) >= _bytes_of(bound) if reverse else _bytes_of(value) <= _bytes_of(bound)
             given: bool = value >= bound if reverse else value <= bound
             return given
         except TypeError:
             return True
 
     return is_inside
+
+
+def _bytes_of(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 class NoKey:
@@ -101,23 +106,19 @@ def bound_value(stored: Any, type_name: str) -> Any:
 def prefix_of(pattern: Any) -> str:
     """Return the text with which all texts begin that match a pattern of LIKE.
 
-    Returns '' if there is none, if the pattern is no text or not UTF-8, and if it is so long that it may be an error.
+    Returns '' if there is none, if the pattern is no text, and if it is so long that it may be an error.
     """
     if type(pattern) is not str or len(pattern) > _PATTERN_MAX:
         return ""
     wildcard = _WILDCARD.search(pattern)
-    return pattern if wildcard is None else pattern[: wildcard.start()]
+    prefix = pattern if wildcard is None else pattern[: wildcard.start()]
+    return "" if prefix.endswith(_LAST_BYTE) else prefix
 
 
-def after_prefix(prefix: str) -> str | None:
-    """Return the least text after all texts that begin with a prefix; None if there is none."""
-    for place in range(len(prefix) - 1, -1, -1):
-        code = ord(prefix[place]) + 1
-        if code in _SURROGATES:
-            code = _SURROGATES.stop
-        if code <= _CHARACTER_MAX:
-            return prefix[:place] + chr(code)
-    return None
+def after_prefix(prefix: str) -> str:
+    """Return the least text after all texts that begin with a prefix of `prefix_of`."""
+    given = _bytes_of(prefix)
+    return (given[:-1] + bytes((given[-1] + 1,))).decode("utf-8", "surrogateescape")
 
 
 def end_of_prefix(index: Index, key: list[Any], prefix: str) -> Callable[[bytes], bool]:
@@ -126,11 +127,14 @@ def end_of_prefix(index: Index, key: list[Any], prefix: str) -> Callable[[bytes]
     """
     fields = [part.fieldno for part in index.definition.parts[: len(key)]]
     place = index.definition.parts[len(key)].fieldno
+    first_bytes = b"" if prefix.isascii() else _bytes_of(prefix)
 
     def is_inside(raw: bytes) -> bool:
         row = unpack(raw)
         value = row[place]
-        if type(value) is not str or not value.startswith(prefix):
+        if type(value) is not str:
+            return False
+        if not (_bytes_of(value).startswith(first_bytes) if first_bytes else value.startswith(prefix)):
             return False
         return all(row[number] == item for number, item in zip(fields, key, strict=True))
 

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Final
 from box.sql import sql_nodes
 from box.sql.aggregates import AGGREGATES
 from box.sql.parse import parse_statement
+from box.sql.raw_characters import is_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -97,7 +98,7 @@ def shared_statement(text: str) -> tuple[sql_nodes.Parsed, Sequence[_Constant]]:
     Raises:
         ClientError: see `parse_statement`.
     """
-    if len(text) > _LONGEST or "\0" in text or not (text.isascii() or _is_utf8(text)):
+    if len(text) > _LONGEST or "\0" in text or not is_utf8(text):
         return parsed_text(text), ()
     parts = _CONSTANT.split(text)
     raws = parts[1::2]
@@ -159,14 +160,6 @@ def _first_of_shape(
 
 
 # --- the constants of a text ---
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _value_of(raw: str) -> _Constant | None:

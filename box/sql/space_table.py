@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from itertools import takewhile
 from operator import length_hint
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -30,10 +31,12 @@ from box.sql.scan_keys import (
     like_column,
     prefix_of,
 )
+from box.sql.stored_values import load
 
 if TYPE_CHECKING:
     from box.index import Index
     from box.schema.space import Space
+    from box.sql.stored_values import Texts
 
 _EQ: Final = apsw.SQLITE_INDEX_CONSTRAINT_EQ
 _LOW: Final = {apsw.SQLITE_INDEX_CONSTRAINT_GT: "GT", apsw.SQLITE_INDEX_CONSTRAINT_GE: "GE"}
@@ -90,6 +93,9 @@ class _NoTuples:
 class RunningStatement(Protocol):
     """The connection to SQLite, as virtual tables use it: it knows the running statement."""
 
+    texts: Texts
+    """How texts are stored."""
+
     being_declared: Space | None
     """The space whose virtual table is being declared."""
 
@@ -137,7 +143,7 @@ class SpaceTable:
     def __init__(self, connection: RunningStatement, space: Space) -> None:
         self.connection = connection
         self.space = space
-        self.decoder = RowDecoder(space)
+        self.decoder = RowDecoder(space, connection.texts)
         self.reads = 0
         """The number of rows that all statements have read; a scan counts as some rows more."""
 
@@ -436,7 +442,7 @@ class SpaceCursor:
         low = high = None
         rest = list(args[equal:])
         if plan.get("like"):
-            return self._scan_like(index, key, prefix_of(rest[0]))
+            return self._scan_like(index, key, prefix_of(load(rest[0])))
         if plan.get("low"):
             low = bound_value(rest.pop(0), parts[equal].type.value)
         if plan.get("high"):
@@ -461,12 +467,8 @@ class SpaceCursor:
         self._is_inside = end_of_prefix(index, key, prefix)
         if not self._is_reverse(index):
             return self._connection.scan(self, table.space, index.iid, IteratorType.GE, [*key, prefix])
-        after = after_prefix(prefix)
-        if after is None:
-            last, iterator = key, IteratorType.REQ if key else IteratorType.LE
-        else:
-            last, iterator = [*key, after], IteratorType.LT
-        return self._connection.scan(self, table.space, index.iid, iterator, last)
+        last = [*key, after_prefix(prefix)]
+        return self._connection.scan(self, table.space, index.iid, IteratorType.LT, last)
 
     def _scan(
         self, index: Index, key: list[Any], low: tuple[str | None, Any], high: tuple[str | None, Any], reverse: bool
@@ -523,6 +525,8 @@ class SpaceCursor:
             self._size = min(4 * self._size, _BATCH)
         if self._is_inside is not None and not self._is_inside(raws[-1]):
             self._source = _NO_TUPLES
+            if self._plan.get("like"):  # LIKE may raise an error for what does not begin with the prefix
+                return list(takewhile(self._is_inside, raws))
         return raws
 
     def foreseen_reads(self, reads: int) -> float:

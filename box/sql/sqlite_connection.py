@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +22,18 @@ from box.sql.pauses import Pauses
 from box.sql.printf_arguments import printf_argument, text_argument
 from box.sql.scan_keys import like_column
 from box.sql.space_table import LIKE_COLUMN, ScanSource, SpaceCursor, SpaceModule, SpaceTable
-from box.sql.stored_values import UINT_MAX, Stored, Value, execute_error, load, mismatch, store
+from box.sql.stored_values import (
+    STORES,
+    UINT_MAX,
+    NotUtf8,
+    Stored,
+    Texts,
+    Value,
+    execute_error,
+    load,
+    mismatch,
+    store,
+)
 from box.sql.temporary_files import SIZE_MAX, TemporaryFiles
 from box.sql.trigger_texts import raise_error
 
@@ -105,7 +116,8 @@ class _IteratedTuples:
 class Connection:
     """A connection to an empty SQLite database; spaces are its virtual tables."""
 
-    def __init__(self) -> None:
+    def __init__(self, texts: Texts = Texts.UTF8) -> None:
+        self.texts = texts
         self._files = TemporaryFiles(self._look)
         self.db = apsw.Connection(":memory:", statementcachesize=200, vfs=self._files.name)
         self.db.execute(_SETUP)
@@ -223,11 +235,16 @@ class Connection:
         self,
         env: Environment,
         sql: str,
-        params: list[Stored],
+        params: Sequence[Value],
         spaces: list[Space] | None = None,
         on_pause: Callable[[], None] | None = None,
     ) -> apsw.Cursor:
-        """Start a query. Returns its rows. One that reads just these spaces may pause, see `begin`."""
+        """Start a query. Returns its rows. One that reads just these spaces may pause, see `begin`.
+
+        Raises:
+            BoxError: the query is wrong.
+            NotUtf8: a parameter is no UTF-8, and this connection has only texts that are. Rows may raise it, too.
+        """
         self._env = env
         if spaces is not None and Pauses.are_possible(env.ctx, spaces) and "lb_call(" not in sql:
             self.begin(env, spaces, on_pause)
@@ -235,8 +252,9 @@ class Connection:
         is_watched = env.ctx.txn is not None and env.reads.txns.storage.allows_yield
         self.may_read_ahead = not is_watched and "lb_call(" not in sql
         self.choose_files(_USES_FILES.search(sql) is not None)
+        to_stored = STORES[self.texts]
         try:
-            return self.db.execute(sql, _named(params) if params else None)
+            return self.db.execute(sql, _named(list(map(to_stored, params))) if params else None)
         except apsw.Error as error:
             raise translated(error) from None
 
@@ -292,7 +310,12 @@ class Connection:
         self.db.create_collation(name, compare_function(int(name.removeprefix("lb_"))))
 
     def _add_functions(self) -> None:
-        add: Callable[..., None] = self.db.create_scalar_function
+        texts = self.texts
+
+        def add(name: str, function: Any, **options: bool) -> None:
+            given = function if name in _ANY_TEXTS else _with_texts(texts, function)
+            self.db.create_scalar_function(name, given, **options)
+
         for name, function in (*operators.ARITHMETIC.values(), *operators.COMPARISONS.values()):
             add(name, function, deterministic=True)
         for name, plain in _PLAIN_FUNCTIONS.items():
@@ -308,7 +331,7 @@ class Connection:
         add("lb_call", self._call)
         add("lb_randomblob", self._randomblob)
         for name, (factory, count) in _AGGREGATES.items():
-            self.db.create_aggregate_function(name, partial(_guarded, factory), count)
+            self.db.create_aggregate_function(name, partial(_guarded, factory, texts), count)
         for name, factory in aggregates.SAFE.items():
             self.db.create_aggregate_function(name, factory, 1)
 
@@ -331,8 +354,25 @@ class Connection:
         return store(self.env.random_bytes(size))
 
 
-def _guarded(factory: Callable[[], Any]) -> aggregates.Guarded:
-    return aggregates.Guarded(factory())
+def _guarded(factory: Callable[[], Any], texts: Texts) -> aggregates.Guarded:
+    inner = factory()
+    return aggregates.Guarded(inner.step, _with_texts(texts, inner.final))
+
+
+def _with_texts(texts: Texts, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function on stored values whose results suit a connection with such texts."""
+    if texts is Texts.UTF8:
+        return function
+    to_stored = STORES[texts]
+
+    def apply(*args: Any) -> Stored:
+        try:
+            found = function(*args)
+        except NotUtf8 as error:
+            return error.stored
+        return to_stored(found) if type(found) is str else found
+
+    return apply
 
 
 def _on_values(function: Callable[..., Value]) -> Callable[..., Stored]:
@@ -402,6 +442,8 @@ def _named(params: list[Stored]) -> dict[str, Stored]:
     return {f"p{number}": value for number, value in enumerate(params, 1)}
 
 
+_ANY_TEXTS: Final = frozenset(("lb_rank", "lb_great", "lb_plain", "lb_printf"))
+"""Functions whose texts are no values, but ranks, or arguments for a function of SQLite."""
 _PLAIN_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lb_bool": operators.boolean,
     "lb_truth": operators.truth,
@@ -428,6 +470,7 @@ _PLAIN_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lb_both": operators.both,
     "lb_like": _like,
     LIKE_COLUMN: like_column,
+    "lb_text": lambda text: text,
     "lb_applied": lambda stored, type_name: store(convert(load(stored), type_name)),
     "lb_converted": lambda stored, type_name: store(converted(load(stored), type_name)),
     "lb_in": operators.is_in,

@@ -1,7 +1,7 @@
 """Values of Tarantool in SQLite, which has fewer types.
 
 ```
-nil            NULL                            string         TEXT; one that is not UTF-8: 03 <bytes>
+nil            NULL                            string         TEXT or 03 <bytes>, see `Texts`
 integer        INTEGER; above 2^63: 01 <8>     varbinary      02 <bytes>
 double         REAL                            boolean        00 00, 00 01
 errors and unknown extensions                  02 <MessagePack>: as in Tarantool they are varbinary with all their bytes
@@ -12,12 +12,17 @@ datetime                                       05 <12 bytes in the order of mome
 A value with a first byte in this table is a BLOB. SQLite orders numbers before texts before BLOBs, so integers of all
 sizes compare correctly, and so do varbinary values with each other. An expression that is known to be boolean has the
 INTEGER 0 or 1 instead, which SQLite's own operators use.
+
+Texts that are not UTF-8 are rare, and no TEXT can hold them. A statement that meets one is stopped by `NotUtf8`, and
+repeated on a connection where all texts are BLOBs. SQLite compares those byte by byte, as Tarantool does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
+from enum import Enum
 from typing import Any, Final
 from uuid import UUID
 
@@ -46,8 +51,28 @@ Stored = None | int | float | str | bytes
 """A value as SQLite stores it."""
 
 
+class NotUtf8(Exception):
+    """Raised for a text that no TEXT can hold. `stored` is its BLOB."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__("a text that is not UTF-8")
+        self.stored = _as_blob(text)
+
+
+class Texts(Enum):
+    """How a connection to SQLite stores texts.
+
+    COLLATE works for TEXT alone, and a statement that calls functions of a user must not be repeated. Such statements
+    run with MIXED, where a text that is not UTF-8 is greater than all others.
+    """
+
+    UTF8 = "TEXT; one that is not UTF-8 raises NotUtf8"
+    MIXED = "TEXT; one that is not UTF-8 is a BLOB"
+    BYTES = "BLOB"
+
+
 def store(value: Value) -> Stored:
-    """Convert a Python value for SQLite."""
+    """Convert a Python value for SQLite, a text to TEXT. Raises NotUtf8."""
     # The bytes in front are those of the module's table.
     kind = type(value)
     if kind is int:
@@ -70,13 +95,36 @@ def store(value: Value) -> Stored:
     return b"\x04" + pack(value)
 
 
-def store_text(value: str) -> Stored:
-    """Convert a text for SQLite. A text that is not UTF-8 becomes a BLOB."""
+def store_text(value: str) -> str:
+    """Return a text if it can be a TEXT. Raises NotUtf8."""
     try:
         value.encode()
     except UnicodeEncodeError:
-        return b"\x03" + value.encode("utf-8", "surrogateescape")
+        raise NotUtf8(value) from None
     return value
+
+
+def _store_mixed(value: Value) -> Stored:
+    try:
+        return store(value)
+    except NotUtf8 as error:
+        return error.stored
+
+
+def _store_bytes(value: Value) -> Stored:
+    return _as_blob(value) if type(value) is str else store(value)
+
+
+def _as_blob(text: str) -> bytes:
+    return b"\x03" + text.encode("utf-8", "surrogateescape")
+
+
+STORES: Final[dict[Texts, Callable[[Value], Stored]]] = {
+    Texts.UTF8: store,
+    Texts.MIXED: _store_mixed,
+    Texts.BYTES: _store_bytes,
+}
+"""The functions that convert a Python value for a connection. The first one raises NotUtf8."""
 
 
 def big(value: int) -> bytes:

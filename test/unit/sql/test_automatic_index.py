@@ -9,6 +9,7 @@ import pytest
 
 from box.sql import automatic_index
 from box.sql.automatic_index import AutomaticIndex
+from box.sql.stored_values import Texts
 
 from .conftest import Session, Start
 
@@ -50,7 +51,9 @@ def tables(start: Start) -> tuple[Session, list[list[Any]], list[list[Any]]]:
 
 def _reads(db: Session) -> int:
     """Return how many rows the queries of a node have read from tables."""
-    return sum(table.reads for connection in db.node.sql._queries._free for table in connection.tables.values())
+    return sum(
+        table.reads for connection in db.node.sql._queries._free[Texts.UTF8] for table in connection.tables.values()
+    )
 
 
 def _equal(left: list[Any], right: list[Any], places: range) -> bool:
@@ -175,7 +178,7 @@ def test_a_statement_sees_no_index_of_another_one(tables: Any) -> None:
     before = db.value(query)
     db.sql("insert into r (id, n) values (1000, -9)")
     assert db.value(query) > before
-    assert all(not connection.automatic for connection in db.node.sql._queries._free)
+    assert all(not connection.automatic for connection in db.node.sql._queries._free[Texts.UTF8])
 
 
 def test_plans(tables: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 
 from box.sql.scan_keys import after_prefix, prefix_of
+from box.sql.stored_values import Texts
 
 from .conftest import Session, Start
 
@@ -87,7 +88,9 @@ def test_a_few_rows_are_read(start: Start) -> None:
         db.sql("insert into t values (?, ?)", number, f"name {number}")
 
     def reads(text: str) -> int:
-        (table,) = (table for connection in db.node.sql._queries._free for table in connection.tables.values())
+        (table,) = (
+            table for connection in db.node.sql._queries._free[Texts.UTF8] for table in connection.tables.values()
+        )
         before = table.reads
         db.sql(text)
         return int(table.reads - before)
@@ -122,6 +125,8 @@ def test_prefixes() -> None:
 
 def test_what_follows_a_prefix() -> None:
     assert after_prefix("ab") == "ac"
-    assert after_prefix("a\ud7ff") == "a\ue000"
-    assert after_prefix("a\U0010ffff") == "b"
-    assert after_prefix("\U0010ffff\U0010ffff") is None
+    assert after_prefix("a\u00e9") == "a\u00ea"
+    for prefix in ("a\x7f", "a\ud7ff", "a\U0010ffff"):
+        after = after_prefix(prefix).encode("utf-8", "surrogateescape")
+        assert prefix.encode() + b"\xff" < after
+        assert after[:-1] == prefix.encode()[:-1]
