@@ -1,4 +1,5 @@
-"""Distribution of tests to processes, options of Java, and a guard against a defect of `ast.parse` that can end pytest.
+"""Distribution of tests to processes, options of Java and Hypothesis, and a guard against a defect of `ast.parse` that
+can end pytest.
 
 The guard keeps the garbage collector from running within `ast.parse`. Python 3.11 counts the recursion depth of
 `ast.parse` in one place for all calls. A collection within a call may run a finalizer that formats a traceback (of a
@@ -20,8 +21,12 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from test.distribution import COMPILING
+
+settings.register_profile("lunabox", suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no bug
+settings.load_profile("lunabox")
 
 PARSE: Any = ast.parse
 """The original `ast.parse`."""

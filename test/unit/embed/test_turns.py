@@ -180,7 +180,9 @@ def test_a_signal_at_any_step_of_a_call_is_refused(tmp_path: Path) -> None:
         """,
     )
     refusal = "a blocking call inside another one of this thread, as in a signal handler, would wait for itself"
-    assert lines == ["8", f"16 {{{refusal!r}}}", "[(1,), (2,)]"]
+    # A call has eight steps if the loop sleeps, and sixteen if it has to ask the loop for its turn.
+    assert lines[0] in ("8", "16")
+    assert lines[1:] == [f"16 {{{refusal!r}}}", "[(1,), (2,)]"]
 
 
 @pytest.mark.parametrize("where", ["", "sys.argv[1]"])

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from box.data.codec import pack
@@ -75,7 +75,7 @@ def outcome(decode: Any, kind: int, body: bytes) -> Any:
     return space_id, *(getattr(request, name) for name in Request.__slots__)
 
 
-@settings(max_examples=160, deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no bug
+@settings(max_examples=160, deadline=None)
 @given(bodies())
 @example((UPDATE, b"\x83\x10\x00\x20\x90\x15\x00"))
 @example((UPSERT, b"\x83\x10\x01\x28\x90\x21\x90\x00"))
