@@ -122,12 +122,13 @@ class Copies:
 
     @staticmethod
     def suit(env: Environment, spaces: Sequence[Space], params: Sequence[Any]) -> bool:
-        """Return whether a query outside of transactions, with these parameters, may run on copies of spaces.
+        """Return whether a query that runs now, with these parameters, may run on copies of spaces.
 
-        SQLite could not use an index with a collation, whose order Python knows. A negative number as the key of an
-        unsigned index is an error, which only the space gives.
+        While tuples have versions, the entries of an index are not always tuples. SQLite could not use an index with a
+        collation, whose order Python knows. A negative number as the key of an unsigned index is an error, which only
+        the space gives.
         """
-        if env.is_reversed or env.reads.has_versions or not spaces:
+        if env.is_reversed or env.reads.txns.storage.has_versions or not spaces:
             return False
         if any(type(value) is int and value < 0 for value in params):
             return False
@@ -163,7 +164,7 @@ class Copies:
 
     @contextmanager
     def lend(self, env: Environment, spaces: list[Space]) -> Iterator[Connection]:
-        """Lend the connection with copies of these spaces. Inside of `run_apart`, it waits now and then."""
+        """Lend the connection with copies of these spaces. Outside of a transaction it waits now and then."""
         self._is_busy = True
         connection = self._connection = self._connection or _new_connection()
         is_whole = False

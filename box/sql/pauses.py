@@ -3,6 +3,9 @@
 SQLite calls `Pauses.look` after every thousand steps of its program, and while it merges what it sorts. A query that
 has run for some milliseconds waits for the next turn of the loop. All its reads are of one moment: at its first pause
 the indexes of its tables are frozen (`box.index.frozen`), so that it finds what it would have found without a pause.
+
+A query inside a transaction never waits, as in Tarantool. Its pauses only tell whether it should go on on copies of the
+spaces (`box.sql.copies`).
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ _TURN: Final = 0.002
 
 
 class Pauses:
-    """The pauses of one query outside of a transaction, which reads these spaces. Call `end` afterwards."""
+    """The pauses of one query, which reads these spaces. Call `end` afterwards."""
 
     def __init__(
         self,
@@ -47,6 +50,7 @@ class Pauses:
         self._has_node_ended = has_node_ended
         self._on_pause = on_pause
         """Called before each pause; it may end the query by an error."""
+        self._is_waiting = ctx.txn is None
         self._due = clock() + _TURN
         self._indexes: dict[int, dict[int, Index]] | None = None
         """The indexes of the spaces when they were frozen, by the id of the space and their own; None before."""
@@ -56,9 +60,12 @@ class Pauses:
             self.freeze()
 
     @staticmethod
-    def are_possible(ctx: Context, spaces: list[Space]) -> bool:
-        """Return whether a query that runs now, and reads these spaces, may pause."""
-        return ctx.txn is None and is_apart() and all(space.is_plain for space in spaces)
+    def are_possible(ctx: Context, reads: Reader, spaces: list[Space]) -> bool:
+        """Return whether a query that runs now, and reads these spaces, may have pauses. In a transaction with versions
+        it may not: its reads have to be noted.
+        """
+        may_read = is_apart() if ctx.txn is None else not reads.has_versions
+        return may_read and all(space.is_plain for space in spaces)
 
     def look(self) -> None:
         """Wait for the next turn if this one was long enough.
@@ -71,15 +78,20 @@ class Pauses:
             return
         if self._on_pause is not None:
             self._on_pause()
-        if self._indexes is None:
-            self.freeze()
+        if self._is_waiting:
+            self._wait()
+        self._due = self._clock() + _TURN
+
+    def _wait(self) -> None:
+        self.freeze()
         wait_for(asyncio.sleep(0))
         if self._has_node_ended():
             raise fiber_is_cancelled()
-        self._due = self._clock() + _TURN
 
     def freeze(self) -> None:
-        """Let the query see the spaces as they are now."""
+        """Let the query see the spaces as they are now, unless it sees a former moment already."""
+        if self._indexes is not None:
+            return
         self._indexes = {}
         for space in self._spaces:
             self._indexes[space.id] = dict(space.indexes)

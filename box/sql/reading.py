@@ -270,13 +270,15 @@ class QueryRunner:
     def _fetch_on_copies(self, ctx: Context, compiled: Compiled, params: Sequence[Value]) -> list[list[Value]]:
         compiled.check_rights(ctx)
         env, spaces, copies = self.environment(ctx), compiled.tables, self._copies
-        if not (compiled.allows_copies and Pauses.are_possible(ctx, spaces) and copies.suit(env, spaces, params)):
+        may_pause = Pauses.are_possible(ctx, env.reads, spaces)
+        if not (compiled.allows_copies and may_pause and copies.suit(env, spaces, params)):
             return self.fetch(ctx, compiled, params, may_pause=True)
         if not copies.are_worthwhile(spaces):
             try:
                 return self._fetch_counted(env, compiled, params)
             except CopiesWanted:
-                pass
+                if not copies.suit(env, spaces, params):  # something has changed in a pause
+                    return self.fetch(ctx, compiled, params, may_pause=True)
         with copies.lend(env, spaces) as connection, _translating():
             try:
                 return _loaded(compiled, connection.rows(env, compiled.quick_sql, params))

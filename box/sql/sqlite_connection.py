@@ -246,7 +246,7 @@ class Connection:
             NotUtf8: a parameter is no UTF-8, and this connection has only texts that are. Rows may raise it, too.
         """
         self._env = env
-        if spaces is not None and Pauses.are_possible(env.ctx, spaces) and "lb_call(" not in sql:
+        if spaces is not None and Pauses.are_possible(env.ctx, env.reads, spaces) and "lb_call(" not in sql:
             self.begin(env, spaces, on_pause)
         # A user's function may change what is read, and reads of a transaction may conflict with writes of others.
         is_watched = env.ctx.txn is not None and env.reads.txns.storage.allows_yield
