@@ -382,13 +382,13 @@ def _like_pattern(pattern: str, escape: str | None, collation: int) -> Callable[
 def _like_regex(pattern: str, escape: str | None, same: Callable[[str], str]) -> Callable[[str], Any]:
     parts, letters = [], iter(pattern)
     for letter in letters:
-        if letter == escape:
+        if letter == "%":  # also if it is the escape
+            parts.append(".*")
+        elif letter == escape:
             letter = next(letters, "")
             if not letter:
                 return lambda text: None
             parts.append(re.escape(same(letter)))
-        elif letter == "%":
-            parts.append(".*")
         else:
             parts.append("." if letter == "_" else re.escape(same(letter)))
     return re.compile("".join(parts), re.DOTALL).fullmatch

@@ -9,7 +9,7 @@ from box.errors import BoxError
 from box.sql import sql_nodes
 from box.sql.kinds import collation_name
 from box.sql.parse.token_reader import generic
-from box.sql.scope import KnownColumn, QueryScope, Typed
+from box.sql.scope import KnownColumn, QueryScope, StarColumn, Typed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -137,7 +137,13 @@ def ordered_place(expr: sql_nodes.Expr, number: int, cores: Sequence[CompiledCor
 def _aliased(expr: sql_nodes.Expr, core: CompiledCore) -> int | None:
     if not isinstance(expr, sql_nodes.Name) or expr.table is not None:
         return None
-    return next((place for place, result in enumerate(core.results) if result.alias == expr.name), None)
+    return next((place for place, result in enumerate(core.results) if _alias_of(result) == expr.name), None)
+
+
+def _alias_of(result: sql_nodes.ResultColumn) -> str | None:
+    """Return the alias of a result column. One that `*` stands for has its name as an alias."""
+    expr: object = result.expr
+    return expr.column.name if isinstance(expr, StarColumn) else result.alias
 
 
 def _written(expr: sql_nodes.Expr, core: CompiledCore) -> int | None:

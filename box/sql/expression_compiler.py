@@ -421,8 +421,8 @@ class ExpressionCompiler:
         return Typed(f"(NOT {sql})" if expr.negated else sql, "boolean", "bool", has_aggregate=has_aggregate)
 
     def _inselect(self, expr: sql_nodes.InSelect) -> Typed:
+        query = self.queries.compile(expr.select, self.scope)  # its errors come first
         operands = self.row(expr.operand)
-        query = self.queries.compile(expr.select, self.scope)
         if len(query.columns) != len(operands):
             raise _column_count(len(operands), len(query.columns))
         types = [_set_type(left, right) for left, right in zip(operands, query.columns, strict=True)]

@@ -100,14 +100,17 @@ class FromCompiler:
             inner = QueryScope(outer=scope.outer, common=scope.common)
             text = self.compile(source.sources, inner)
             scope.failure = scope.failure or inner.failure
+            scope.names_in_joins += inner.names_in_joins
             return f"({text})" if len(source.sources) > 1 else text, inner.relations
         alias = self._queries.new_alias()
         if source.select is not None:
             return self._query(source.select, source.alias, alias, scope.outer or scope)
         assert source.name is not None
-        if source.args is not None:
-            raise generic(f"'{source.name}' is not a function")
         common = scope.find_common(source.name)
+        if source.args is not None:
+            if common is None:
+                self._queries.catalogue.space(source.name)
+            raise generic(f"'{source.name}' is not a function")
         if common is None and source.name == "SEQSCAN" and source.alias and not self._queries.catalogue.find("SEQSCAN"):
             # The word of 2.11 before a table that is read as a whole; in 2.8.1 it is a table with an alias.
             return self._source(replace(source, name=source.alias, alias=None), scope)
@@ -157,9 +160,7 @@ class FromCompiler:
             raise generic(f"view {space.name} is circularly defined")
         self._open_views.append(space.name)
         select = view_query(self._queries.catalogue.schema, space)
-        unnamed = self._queries._unnamed
         query = self._queries.compile(select, None)
-        self._queries._unnamed = unnamed
         self._open_views.pop()
         columns = []
         for place, (column, declared) in enumerate(zip(query.columns, columns_of(space), strict=True)):
@@ -177,7 +178,9 @@ class FromCompiler:
         if source.on is not None:
             try:
                 with self._queries.naming_kept():  # its queries are named after the result columns
+                    given = self._queries.names_given
                     tests.append(self._queries.expressions(scope).condition(source.on))
+                    scope.names_in_joins += self._queries.names_given - given
             except BoxError as error:  # as the first term of WHERE, after the result columns
                 scope.failure = scope.failure or error
         names = source.using

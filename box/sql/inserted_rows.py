@@ -81,6 +81,8 @@ def constant_rows(select: sql_nodes.Select, params: Sequence[Value]) -> list[lis
     core = select.cores[0]
     if len(select.cores) > 1 or core.values is None or select.common:
         return None
+    if len(set(map(len, core.values))) > 1:  # an error, once the expressions have been looked at
+        return None
     rows = []
     for items in core.values:
         row: list[Value] = []

@@ -13,7 +13,7 @@ from typing import Final
 
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.sql import aggregates, sql_nodes
-from box.sql.aggregates import AGGREGATES, aggregate_of, counts_rows, functions_of, is_aggregate
+from box.sql.aggregates import aggregate_of, counts_rows, functions_of, is_aggregate
 from box.sql.calls import SHOWN_PLAIN, CallCompiler
 from box.sql.catalogue import Catalogue, UnknownCollation
 from box.sql.common_tables import CommonTables
@@ -32,14 +32,14 @@ from box.sql.expression_compiler import ExpressionCompiler
 from box.sql.from_clause import FromCompiler
 from box.sql.kinds import as_kind, collation_name, joined, truth
 from box.sql.merged_queries import calls, name_of
+from box.sql.missing_tables import check_tables
 from box.sql.parse.token_reader import generic, limit_exceeded
-from box.sql.scope import CommonRelation, KnownColumn, QueryScope, Typed, generated_name
+from box.sql.result_columns import COLUMNS_MAX, check_count, check_distinct, reads_ungrouped
+from box.sql.scope import CommonRelation, KnownColumn, QueryScope, StarColumn, Typed, generated_name
 from box.sql.stored_values import Texts, Value, execute_error
 
 _COMPOUND_MAX: Final = 30
 """The limit of Tarantool for the operators UNION, EXCEPT and INTERSECT in a query."""
-_COLUMNS_MAX: Final = 2000
-"""The limit of Tarantool for the columns of a result."""
 
 
 @dataclass(slots=True)
@@ -230,12 +230,32 @@ class QueryCompiler:
 
         Parts of a compound query get names from the last to the first; `common` is the table of a WITH clause
         that it is the query of, where the last part of a UNION comes at the end.
+
+        Raises:
+            BoxError: the query is wrong.
         """
+        is_outermost = not self._depth
+        try:
+            return self._compile(select, outer, limit_name, common, asks_existence=asks_existence)
+        except BoxError:
+            if is_outermost:
+                check_tables(select, self.catalogue, outer)
+            raise
+
+    def _compile(
+        self,
+        select: sql_nodes.Select,
+        outer: QueryScope | None,
+        limit_name: str,
+        common: CommonRelation | None,
+        *,
+        asks_existence: bool,
+    ) -> Query:
         if select.limit is not None and len({term.is_desc for term in select.order_by or ()}) > 1:
             raise unsupported("ORDER BY with LIMIT", "different sorting orders")
         for clause, terms in (("ORDER", select.order_by), ("GROUP", select.cores[0].group_by)):
-            if len(terms or ()) > _COLUMNS_MAX:
-                raise limit_exceeded(f"The number of terms in {clause} BY clause", len(terms or ()), _COLUMNS_MAX)
+            if len(terms or ()) > COLUMNS_MAX:
+                raise limit_exceeded(f"The number of terms in {clause} BY clause", len(terms or ()), COLUMNS_MAX)
         scope = QueryScope(outer=outer)
         is_ordered = select.order_by is not None or (not self._depth and aggregates.is_ordered_by_groups(select))
         if not is_ordered and not asks_existence and (not self._depth or select.limit is not None):
@@ -336,6 +356,7 @@ class _Core:
             queries.names_after_merging and queries.is_outermost and queries.sources.has_merged(select, core, scope)
         )
         names = [self._name(result, scope, is_merged=is_merged) for result in results]
+        queries.skip_names(scope.names_in_joins)
         self._is_aggregate = scope.is_grouped = core.group_by is not None
         compiler = queries.expressions(scope)
         scope.allows_aggregates = scope.has_aggregates = True
@@ -403,7 +424,7 @@ class _Core:
                 expr = results[number - 1].expr
             elif isinstance(term, sql_nodes.Name) and term.table is None:
                 expr = next((result.expr for result in results if result.alias == term.name), term)
-            if isinstance(expr, _StarColumn):
+            if isinstance(expr, StarColumn):
                 yield expr.column
             elif isinstance(expr, sql_nodes.Name):
                 found = scope.find_here(expr)
@@ -430,7 +451,7 @@ class _Core:
         return f" GROUP BY {', '.join(keys)}"
 
     def _compile_values(self, rows: list[list[sql_nodes.ResultColumn]], outer: QueryScope) -> None:
-        _check_count(len(rows[0]))
+        check_count(len(rows[0]))
         names: list[str] = []
         for row in reversed(rows):
             names = [self._queries.new_name() if not isinstance(item.expr, sql_nodes.Name) else "" for item in row]
@@ -438,6 +459,8 @@ class _Core:
         self.rows = [
             [compiler.compile(item.expr) for item in row if not isinstance(item.expr, sql_nodes.Star)] for row in rows
         ]
+        if len({len(row) for row in rows}) > 1:
+            raise generic("all VALUES must have the same number of terms")
         self.columns = [self._column(name, item) for name, item in zip(names, self.rows[0], strict=True)]
         self.spans = [item.span for item in rows[0]]
         self.head = self.tail = ""
@@ -457,20 +480,19 @@ class _Core:
             if not relations:
                 raise client_error(ErrorCode.NO_SUCH_SPACE, table)
             for number, relation in enumerate(relations):
-                if relation.name is not None and relation.name in [other.name for other in relations[:number]]:
-                    raise generic(f"ambiguous column name: {relation.name}.{relation.columns[0].name}")
                 for place, column in enumerate(relation.columns):
                     if column.is_hidden and table is None:
                         continue
-                    found.append(sql_nodes.ResultColumn(_StarColumn(relation.name, place, column), None, "*"))  # type: ignore[arg-type]
-        _check_count(len(found))
+                    check_distinct(relation, column, relations[:number])
+                    found.append(sql_nodes.ResultColumn(StarColumn(relation.name, place, column), None, "*"))  # type: ignore[arg-type]
+        check_count(len(found))
         return found
 
     def _name(self, result: sql_nodes.ResultColumn, scope: QueryScope, *, is_merged: bool) -> str:
         if result.alias is not None:
             return result.alias
         expr: object = result.expr
-        if isinstance(expr, _StarColumn):
+        if isinstance(expr, StarColumn):
             return expr.column.star_name or self._column_name(expr.column, expr.table)
         if isinstance(expr, sql_nodes.Name):
             try:
@@ -488,7 +510,7 @@ class _Core:
 
     def _result(self, compiler: ExpressionCompiler, result: sql_nodes.ResultColumn) -> Typed:
         expr: object = result.expr
-        if isinstance(expr, _StarColumn):
+        if isinstance(expr, StarColumn):
             return compiler.column(expr.column)
         assert not isinstance(result.expr, sql_nodes.Star)
         return compiler.compile(result.expr)
@@ -524,10 +546,10 @@ class _Core:
     def _having(self, core: sql_nodes.Core, compiler: ExpressionCompiler) -> str:
         assert core.having is not None
         text = "HAVING argument must appear in the GROUP BY clause or be used in an aggregate function"
-        if core.group_by is None and any(_reads_ungrouped(result.expr) for result in self.results):
+        if core.group_by is None and any(reads_ungrouped(result.expr) for result in self.results):
             raise execute_error(text)
         item = compiler.test(core.having)
-        if core.group_by is None and (not self._is_aggregate or _reads_ungrouped(core.having)):
+        if core.group_by is None and (not self._is_aggregate or reads_ungrouped(core.having)):
             raise execute_error(text)
         return f" HAVING {truth(item)}"
 
@@ -559,31 +581,6 @@ class _Core:
     def _aliases(self) -> list[str | None]:
         results = self._scope.results or []
         return [result.alias for result in results]
-
-
-def _reads_ungrouped(expr: object) -> bool:
-    """Return whether an expression names a column that is neither inside an aggregate nor inside a subquery."""
-    if isinstance(expr, sql_nodes.Name | _StarColumn):
-        return True
-    if isinstance(expr, sql_nodes.Subquery | sql_nodes.Exists):
-        return False
-    if isinstance(expr, sql_nodes.FunctionCall) and expr.name in AGGREGATES:
-        return False
-    return any(map(_reads_ungrouped, sql_nodes.children(expr)))
-
-
-def _check_count(columns: int) -> None:
-    if columns > _COLUMNS_MAX:
-        raise limit_exceeded("The number of columns in result set", columns, _COLUMNS_MAX)
-
-
-@dataclass(slots=True)
-class _StarColumn:
-    """A column that `*` stands for."""
-
-    table: str | None
-    place: int
-    column: KnownColumn
 
 
 def _common_collation(items: list[Typed], select: sql_nodes.Select) -> int:

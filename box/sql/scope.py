@@ -86,6 +86,15 @@ class Relation:
 
 
 @dataclass(slots=True)
+class StarColumn:
+    """A column that `*` stands for."""
+
+    table: str | None
+    place: int
+    column: KnownColumn
+
+
+@dataclass(slots=True)
 class QueryScope:
     """The relations of one SELECT; `outer` is the scope of the query around it."""
 
@@ -114,6 +123,8 @@ class QueryScope:
     """
     grouped: list[KnownColumn] = field(default_factory=list)
     """The columns of GROUP BY, whose values are equal in all rows of a group."""
+    names_in_joins: int = 0
+    """The number of generated names for queries in ON, which are named after the result columns."""
     failure: BoxError | None = None
     """The error of an ON clause, which comes after errors of the result columns."""
     on_aggregate: Callable[[], None] | None = None

@@ -132,8 +132,6 @@ class QueryParser(ExpressionParser):
                 row = self.expressions()
             self.option_ended()
             self.expect(")")
-            if rows and len(row) != len(rows[0]):
-                raise generic("all VALUES must have the same number of terms")
             rows.append([sql_nodes.ResultColumn(expr, None, "") for expr in row])
         return sql_nodes.Core(values=rows)
 

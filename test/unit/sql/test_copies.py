@@ -20,9 +20,9 @@ from test.interop.sql_tables import Generator
 
 from .conftest import Session, Start
 
-_ROWS = 1200
+ROWS = 1200
 _FILL = (
-    f"insert into t with recursive r (n) as (values (0) union all select n + 1 from r where n + 1 < {_ROWS}) "
+    f"insert into t with recursive r (n) as (values (0) union all select n + 1 from r where n + 1 < {ROWS}) "
     "select n, n % 10, 'row ' || cast(n % 7 as string), n + 0.5 from r"
 )
 _SUMS = "select a, count(*), sum(d), max(s) from t group by a"
@@ -65,10 +65,15 @@ def db(start: Start, monkeypatch: pytest.MonkeyPatch) -> Session:
     monkeypatch.setattr(copies, "_LEAST_READS", 0)
     monkeypatch.setattr(reading, "_SMALL", 0)
     session = start()
+    fill(session)
+    return session
+
+
+def fill(session: Session) -> None:
+    """Create the table T with an index on A, and ROWS rows."""
     session.sql("create table t (id int primary key, a int, s text, d double)")
     session.sql("create index by_a on t (a)")
     session.sql(_FILL)
-    return session
 
 
 @pytest.fixture
@@ -143,11 +148,11 @@ def test_a_copy_is_made_after_some_reads_and_ends_with_many_changes(db: Session,
     assert watched.uses
     uses = watched.uses
     assert _listeners(db)
-    db.sql(f"update t set d = d + 1 where id < {_ROWS // 4}")
+    db.sql(f"update t set d = d + 1 where id < {ROWS // 4}")
     assert _listeners(db)
-    db.sql(f"update t set d = d + 1 where id = {_ROWS // 4}")
+    db.sql(f"update t set d = d + 1 where id = {ROWS // 4}")
     assert not _listeners(db)
-    db.sql(f"update t set d = d - 1 where id <= {_ROWS // 4}")
+    db.sql(f"update t set d = d - 1 where id <= {ROWS // 4}")
     assert db.sql(_SUMS) == first
     assert watched.uses == uses
     assert not watched.copied
@@ -261,7 +266,7 @@ def test_a_query_that_will_read_many_rows_begins_anew_soon(db: Session, watched:
     watched.is_forced = None
     db.sql("update t set a = a")
     assert db.sql(text) == first
-    assert 0 < watched.own_reads < _ROWS // 2
+    assert 0 < watched.own_reads < ROWS // 2
     assert watched.uses == 1
 
 
@@ -305,144 +310,8 @@ def test_not_with_collations_or_backwards(db: Session, watched: Watched) -> None
     db.sql("insert into c values (1, 'A')")
     assert db.value("select count(*) from c where s = 'a'") == 1
     db.sql('set session "sql_reverse_unordered_selects" = true')
-    assert db.value("select count(*) from t") == _ROWS
+    assert db.value("select count(*) from t") == ROWS
     assert watched.uses == 0
-
-
-@pytest.mark.parametrize("is_copied", [False, True])
-def test_in_a_transaction(db: Session, watched: Watched, is_copied: bool) -> None:
-    """A query sees what its transaction has changed, and never waits."""
-    watched.is_forced = True
-    expected = db.sql(_SUMS) if is_copied else None
-    text, turns = "select count(*), sum(d) from t where a = 3", []
-
-    async def tick() -> None:
-        while True:
-            turns.append(1)
-            await asyncio.sleep(0)
-
-    async def run() -> list[Any]:
-        results = []
-        for statement in (
-            "start transaction",
-            "delete from t where id = 3",
-            text,
-            "savepoint p",
-            "update t set d = 0, a = 3 where id < 10",
-            text,
-            "rollback to savepoint p",
-            text,
-        ):
-            before = len(turns)
-            found = await db.node.sql.execute(db.ctx, statement, ())
-            assert len(turns) == before
-            results.append(getattr(found, "rows", None))
-        return [rows for rows in results if rows is not None]
-
-    async def beside() -> list[Any]:
-        ticking = asyncio.create_task(tick())
-        await asyncio.sleep(0)
-        try:
-            return await run()
-        finally:
-            ticking.cancel()
-
-    whole = sum(number + 0.5 for number in range(3, _ROWS, 10))
-    first, second, third = db.wait(beside())
-    assert first == third == [[_ROWS // 10 - 1, whole - 3.5]]
-    assert second == [[_ROWS // 10 - 1 + 9, whole - 3.5]]
-    db.sql("rollback")
-    assert watched.uses == 3 + is_copied
-    assert db.sql(text) == [[_ROWS // 10, whole]]
-    assert expected is None or db.sql(_SUMS) == expected
-
-
-def test_a_query_of_a_transaction_that_will_read_many_rows_begins_anew(db: Session, watched: Watched) -> None:
-    text = "select count(*), sum(y.d) from t as x join t as y on y.id = x.id + 1 join t as z on z.id = y.id + 1"
-    watched.is_forced = False
-    first = db.sql(text)
-    watched.is_forced = None
-    db.sql("start transaction")
-    db.sql("update t set a = a")
-    assert db.sql(text) == first
-    assert watched.uses == 1
-    assert 0 < watched.own_reads < _ROWS // 2
-    db.sql("commit")
-
-
-@pytest.fixture
-def versioned(start: Start, monkeypatch: pytest.MonkeyPatch) -> Session:
-    """The table of `db` in a node with MVCC."""
-    monkeypatch.setattr(pauses, "_TURN", 0.0)
-    monkeypatch.setattr(copies, "_LEAST_READS", 0)
-    monkeypatch.setattr(reading, "_SMALL", 0)
-    session = start(memtx_use_mvcc_engine=True)
-    session.sql("create table t (id int primary key, a int, s text, d double)")
-    session.sql("create index by_a on t (a)")
-    session.sql(_FILL)
-    _settle(session)
-    return session
-
-
-def _settle(db: Session) -> None:
-    """Wait until no tuple has versions."""
-
-    async def settled() -> None:
-        while db.node.dml.txns.storage.has_versions:
-            await asyncio.sleep(0)
-
-    db.wait(asyncio.wait_for(settled(), 10))
-
-
-def test_versions(versioned: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While tuples have versions, no query runs on copies; afterwards the copy has the changed rows."""
-    db, other, watched = versioned, versioned.another(), Watched(versioned, monkeypatch)
-    watched.is_forced = True
-    text = "select count(*) from t where a = 3 and d > 0"
-    assert (db.value(text), watched.uses) == (_ROWS // 10, 1)
-    made = watched.copies._known[db.node.schema.space_by_name("T").id]
-    other.sql("start transaction")
-    other.sql("delete from t where id = 3")
-    other.sql("insert into t values (-1, 3, 'x', 7), (-2, 3, 'y', 7)")
-    assert (db.value(text), other.value(text), watched.uses) == (_ROWS // 10, _ROWS // 10 + 1, 1)
-    other.sql("commit")
-    _settle(db)
-    assert (db.value(text), watched.uses) == (_ROWS // 10 + 1, 2)
-    other.sql("start transaction")
-    other.sql("update t set a = 3")
-    other.sql("rollback")
-    db.sql("delete from t where id = -2")
-    _settle(db)
-    assert (db.value(text), watched.uses) == (_ROWS // 10, 3)
-    assert watched.copies._known[db.node.schema.space_by_name("T").id] is not made  # a fourth of its rows had changed
-    db.sql("start transaction")
-    assert db.value(text) == _ROWS // 10
-    db.sql("commit")
-
-
-def test_versions_that_come_in_a_pause(versioned: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A query that wants copies goes on without them if there are versions by then."""
-    db, other, watched = versioned, versioned.another(), Watched(versioned, monkeypatch)
-    watched.is_forced = False
-    text = "select count(*), sum(y.d) from t as x join t as y on y.id = x.id + 1"
-    first = db.sql(text)
-
-    async def beside() -> Any:
-        task = asyncio.create_task(db.node.sql.execute(db.ctx, text, ()))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert not task.done()
-        await other.node.sql.execute(other.ctx, "start transaction", ())
-        await other.node.sql.execute(other.ctx, "delete from t where id = 11", ())
-        watched.is_forced = True
-        return (await task).rows
-
-    assert db.wait(beside()) == first
-    assert watched.uses == 0
-    other.sql("commit")
-    _settle(db)
-    assert db.sql(text) != first
-    assert watched.uses == 1
 
 
 def test_a_text_that_is_not_utf8_is_never_copied(db: Session, watched: Watched) -> None:
@@ -477,12 +346,12 @@ def test_a_change_while_a_copy_is_made_or_read(db: Session, watched: Watched, is
                 assert not task.done()
                 await other.node.sql.execute(other.ctx, "delete from t where id = 11", ())
                 found = await other.node.sql.execute(other.ctx, "select count(*) from t", ())
-                assert found.rows == [[_ROWS - 1]]
+                assert found.rows == [[ROWS - 1]]
         return (await task).rows
 
     assert db.wait(beside()) == first
     assert watched.uses == 1 + is_copied
-    assert db.value("select count(id) from t") == _ROWS - 1
+    assert db.value("select count(id) from t") == ROWS - 1
     assert watched.uses == 2 + is_copied
 
 
@@ -504,9 +373,9 @@ def test_a_query_on_copies_is_cancelled(db: Session, watched: Watched, is_copied
     db.wait(run())
     assert bool(watched.copied) == is_copied
     assert _listeners(db) == is_copied
-    assert db.value("select count(*) from t where d > 0") == _ROWS
+    assert db.value("select count(*) from t where d > 0") == ROWS
     db.sql("delete from t where id = 1")
-    assert db.value("select count(*) from t where d > 0") == _ROWS - 1
+    assert db.value("select count(*) from t where d > 0") == ROWS - 1
     assert watched.uses == 3 + is_copied
 
 
@@ -516,7 +385,7 @@ def test_an_error_on_copies(db: Session, watched: Watched) -> None:
     assert db.error("select sum(id) from t where 10 / (1000 - id) > -100") == error
     assert watched.copied
     db.sql("drop index by_a on t")
-    assert db.value("select count(*) from t where a = 3") == _ROWS // 10
+    assert db.value("select count(*) from t where a = 3") == ROWS // 10
     db.sql("truncate table t")
     assert db.value("select count(*) from t") == 0
 
@@ -530,7 +399,7 @@ def test_copies_take_a_part_of_the_memory(db: Session, watched: Watched, monkeyp
 
     def run(name: str) -> None:
         for _ in range(3):
-            assert db.value(f"select count(s) from {name}") == _ROWS
+            assert db.value(f"select count(s) from {name}") == ROWS
 
     run("p")
     run("q")

@@ -120,3 +120,24 @@ def test_queries_in_on_are_named_after_the_result_columns(db: Session, join: str
     assert db.names(text) == ["COLUMN_1", "COLUMN_2"]
     db.sql(f"create view w as {text}")
     assert db.names("select * from w") == ["COLUMN_1", "COLUMN_2"]
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("a + 1 from t", 1),
+        ("(select a + 1) as x from t", 1),
+        ("(select a + 1) from t", 2),
+        ("x from (select a + 1 as x from t)", 0),
+        ("(select a + 1) as x from t union all select (select a + 2) as x from t", 2),
+        ("t.a from t join (select a + 1 as b from t) q on q.b = (select t.a + 1)", 1),
+        ("t.a from t join (t as u join t as v on u.a = (select v.a + 1)) on 1 = 1", 1),
+        ("a from t where a in (select a + 1 from t)", 1),
+    ],
+)
+def test_views_and_queries_in_from_use_names(db: Session, query: str, names: int) -> None:
+    """Each of their columns without a name takes the next number."""
+    db.sql(f"create view v as select {query}")
+    assert db.names("select 7 + 7 from v") == [f"COLUMN_{names + 1}"]
+    assert db.names(f"select 7 + 7 from (select {query})") == [f"COLUMN_{names + 1}"]
+    assert db.names("select 7 + 7 from v as x, t, v as y") == [f"COLUMN_{2 * names + 1}"]

@@ -157,3 +157,20 @@ def test_sorted_parts_of_a_compound_query_need_texts_for_a_collation(db: Session
 def test_a_view_gets_no_unique_constraint(db: Session) -> None:
     db.sql("create view v as select 1 as a")
     assert db.error("alter table v add constraint u unique (a)")[1].endswith("views can not be indexed")
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "escape", "is_alike"),
+    [
+        ("%", "%", "%", True),
+        ("a", "%%", "%", True),
+        ("bcd", "b%", "%", True),
+        ("a", "_", "_", False),
+        ("_", "__", "_", True),
+        ("a%", "ax%", "x", True),
+        ("ab", "ax%", "x", False),
+    ],
+)
+def test_the_escape_of_like(db: Session, text: str, pattern: str, escape: str, is_alike: bool) -> None:
+    """A % stands for any text even if it is the escape."""
+    assert db.value("select ? like ? escape ?", text, pattern, escape) is is_alike

@@ -263,3 +263,69 @@ def test_constant_calls_of_a_condition_run_before_there_is_a_row(db: Session) ->
 def test_clauses_are_looked_at_in_one_order(table: Session, clauses: str, name: str) -> None:
     """After the result columns HAVING is looked at, then WHERE, ORDER BY and GROUP BY."""
     assert table.error(f"select a from t {clauses}")[1] == f"Can\u2019t resolve field '{name}'"
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("select n1(1) from nosuch", "NOSUCH"),
+        ("select n1((select 1 from nosuch))", "NOSUCH"),
+        ("select n1, (select 1 from nosuch) from t", "NOSUCH"),
+        ("select n1 from t where exists (select 1 from nosuch)", "NOSUCH"),
+        ("select n1 from t order by (select 1 from nosuch)", "NOSUCH"),
+        ("select * from nosuch limit (select 1 from other)", "NOSUCH"),
+        ("select n1 from t where n2 in (select 1 from nosuch)", "NOSUCH"),
+        ("select n1 from t union select 1 from nosuch", "NOSUCH"),
+        ("select 1 from nosuch union select 1 from other", "OTHER"),
+        ("with q as (select n1 from nosuch) select n2 from q", "NOSUCH"),
+        ("with q as (select 1 from nosuch) select n2, (select 1 from q) from t", "NOSUCH"),
+        ("select position('h' in nosuch) from t", "NOSUCH"),
+        ("insert into t select n1 from t where 1 in (select 1 from nosuch)", "NOSUCH"),
+        ("select * from (values (1, 2), (3)), nosuch", "NOSUCH"),
+        ("insert into nosuch values (1, 2), (3)", "NOSUCH"),
+        ("select * from nosuch(1)", "NOSUCH"),
+    ],
+)
+def test_tables_are_looked_up_before_other_names(table: Session, query: str, name: str) -> None:
+    assert table.error(query) == ("NO_SUCH_SPACE", f"Space '{name}' does not exist")
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("with q as (select 1 from nosuch) select n1 from t", "Can\u2019t resolve field 'N1'"),
+        ("with t as (select 1) select * from t(1)", "'T' is not a function"),
+        ("select n1 from t where exists (select 1 from t(n2))", "'T' is not a function"),
+        ("select n1 in (select n2 from t) from t", "Can\u2019t resolve field 'N2'"),
+        ("values (n1(1)), (1, 2)", "Function 'N1' does not exist"),
+        ("values (1, 2), (n1)", "Can\u2019t resolve field 'N1'"),
+        ("values (1, 2), (3)", "all VALUES must have the same number of terms"),
+        ("insert into t(a) values (1, 2), (3)", "all VALUES must have the same number of terms"),
+        ("insert into t values (1), (2, 3)", "all VALUES must have the same number of terms"),
+        ("insert into t values (5, 6), (n1())", "Function 'N1' does not exist"),
+        (
+            "values (1, 2), (3), (default)",
+            "At line 1 at or near position 22: keyword 'default' is reserved. Please use double quotes if 'default' "
+            "is an identifier.",
+        ),
+    ],
+)
+def test_first_errors(table: Session, query: str, text: str) -> None:
+    assert table.error(query)[1] == text
+
+
+def test_tables_with_one_alias(start: Start) -> None:
+    """Only a name that both have is ambiguous."""
+    db = start()
+    assert db.sql("select * from (select 42 x) t, (select 84 y) t") == [[42, 84]]
+    assert db.sql("select t.*, t.x from (select 42 x) t, (select 84 y) t") == [[42, 84, 42]]
+    error = "SQL_PARSER_GENERIC", "ambiguous column name: T.B"
+    assert db.error("select * from (select 1 a, 2 b) t, (select 3 c, 4 b) t") == error
+
+
+def test_order_by_a_name_of_a_star(start: Start) -> None:
+    db = start()
+    db.sql("create table t (id int primary key, a int)")
+    db.sql("create table u (id int primary key, b int)")
+    assert db.error("select * from t union select * from u order by b")[1] == "Can\u2019t resolve field 'B'"
+    assert db.sql("select * from t union select * from u order by a") == []

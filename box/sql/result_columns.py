@@ -1,0 +1,40 @@
+"""Checks of the result columns of a query."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from box.sql import sql_nodes
+from box.sql.aggregates import AGGREGATES
+from box.sql.parse.token_reader import generic, limit_exceeded
+from box.sql.scope import StarColumn
+
+if TYPE_CHECKING:
+    from box.sql.scope import KnownColumn, Relation
+
+COLUMNS_MAX: Final = 2000
+"""The limit of Tarantool for the columns of a result."""
+
+
+def check_distinct(relation: Relation, column: KnownColumn, others: list[Relation]) -> None:
+    """Raise an error if another relation has the same name, and a column with that of `column`."""
+    if relation.name is not None and any(
+        other.name == relation.name and other.find(column.name) is not None for other in others
+    ):
+        raise generic(f"ambiguous column name: {relation.name}.{column.name}")
+
+
+def check_count(columns: int) -> None:
+    if columns > COLUMNS_MAX:
+        raise limit_exceeded("The number of columns in result set", columns, COLUMNS_MAX)
+
+
+def reads_ungrouped(expr: object) -> bool:
+    """Return whether an expression names a column that is neither inside an aggregate nor inside a subquery."""
+    if isinstance(expr, sql_nodes.Name | StarColumn):
+        return True
+    if isinstance(expr, sql_nodes.Subquery | sql_nodes.Exists):
+        return False
+    if isinstance(expr, sql_nodes.FunctionCall) and expr.name in AGGREGATES:
+        return False
+    return any(map(reads_ungrouped, sql_nodes.children(expr)))
