@@ -84,14 +84,10 @@ class CallCompiler:
         name, inner = expr.name, scope.scope
         least, most, expected, returns = AGGREGATES[name]
         count = len(expr.args)
-        if name == "COUNT" and expr.is_distinct and count > 1:
-            raise generic(_ONE_ARGUMENT)
         if not least <= count <= most and least == most:
             raise client_error(ErrorCode.FUNC_WRONG_ARG_COUNT, name, expected, count)
         if inner.is_inside_aggregate or not inner.allows_aggregates:
             raise generic(f"misuse of aggregate function {name}()")
-        if expr.is_distinct and count != 1:
-            raise generic(_ONE_ARGUMENT)
         inner.is_inside_aggregate = True
         args = [scope.compile(arg) for arg in expr.args]
         args = list(map(exact, args))
@@ -103,6 +99,9 @@ class CallCompiler:
             owner.on_aggregate()
         if owner is not inner:
             owner.inner_aggregates += 1
+        if expr.is_distinct and count != 1:  # the whole query is looked at before
+            inner.late_failure = inner.late_failure or generic(_ONE_ARGUMENT)
+            return Typed("NULL", returns, "any", has_aggregate=True)
         distinct = "DISTINCT " if expr.is_distinct else ""
         sql, kind = self._aggregate_sql(name, args, distinct)
         collation = args[0].collation if args and name in ("MIN", "MAX") else 0

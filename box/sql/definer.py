@@ -120,8 +120,13 @@ class Definer:
     # --- tables ---
 
     async def _create_table(self, ctx: Context, statement: sql_nodes.CreateTable) -> Changed:
-        rows = rows_of(statement, self._catalogue(ctx).collation_id, self._parent)
-        if self._catalogue(ctx).find(statement.name) is not None:
+        exists = self._catalogue(ctx).find(statement.name) is not None
+        try:
+            rows = rows_of(statement, self._catalogue(ctx).collation_id, self._parent)
+        except BoxError as error:
+            if not exists or error.code != ErrorCode.SPACE_FIELD_IS_DUPLICATE:
+                raise
+        if exists:
             if statement.if_not_exists:
                 return Changed(0)
             raise client_error(ErrorCode.SPACE_EXISTS, statement.name)

@@ -36,7 +36,13 @@ class DefinitionChecks(Definer):
     """Raises the errors of definitions that their texts have, with the dictionary as it is."""
 
     def check(self, ctx: Context, statement: sql_nodes.Definition) -> None:
-        """Raise the errors of a definition. Errors as `Definer.run`."""
+        """Raise the errors of a definition. Errors as `Definer.run`.
+
+        A trigger without steps is one whose text is wrong after the name of its table: only the table is looked up.
+        """
+        if isinstance(statement, sql_nodes.CreateTrigger) and not statement.steps:
+            self._space(ctx, statement.table)
+            return
         running = self.run(ctx, statement)
         try:
             running.send(None)  # it waits for nothing but changes

@@ -44,7 +44,10 @@ class FromCompiler:
         pieces: list[str] = []
         for source in sources:
             before = list(scope.relations)
+            former = scope.failure
             text, relations = self._source(source, scope)
+            if pieces and _is_inner_join(source) and scope.failure is not None and scope.failure is not former:
+                raise scope.failure
             scope.relations += relations
             if pieces and _is_inner_join(source):
                 columns = [column for relation in relations for column in relation.columns if not column.is_hidden]
@@ -68,8 +71,8 @@ class FromCompiler:
     def has_merged(self, select: sql_nodes.Select, core: sql_nodes.Core, scope: QueryScope) -> bool:
         """Return whether Tarantool merges a query in FROM into this core (`box.sql.merged_queries`)."""
         sources = core.sources
-        while len(sources) == 1 and sources[0].sources is not None:
-            sources = sources[0].sources
+        while sources and sources[0].sources is not None:
+            sources = [*sources[0].sources, *sources[1:]]
         for place, source in enumerate(sources):
             if place and _is_inner_join(source) and not source.join.endswith("LEFT"):
                 return True
@@ -206,7 +209,9 @@ class FromCompiler:
 
 
 def _is_inner_join(source: sql_nodes.FromItem) -> bool:
-    """Return whether a source is a join in parentheses. Behind another source, Tarantool makes a query of it."""
+    """Return whether a source is a join in parentheses. Behind another source, Tarantool makes a query of it, whose
+    errors come first.
+    """
     return source.sources is not None and len(source.sources) > 1
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from box.errors import BoxError
 from box.sql import sql_nodes
 from box.sql.parse.token_reader import generic
 
@@ -31,7 +32,10 @@ def check_tables(select: sql_nodes.Select, catalogue: Catalogue, outer: QuerySco
     while outer is not None:
         known = {**dict.fromkeys(outer.common), **known}
         outer = outer.outer
-    _TableSearch(catalogue).select(select, known)
+    search = _TableSearch(catalogue)
+    search.select(select, known)
+    if search.failure is not None:
+        raise search.failure
 
 
 class _TableSearch:
@@ -41,6 +45,8 @@ class _TableSearch:
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
+        self.failure: BoxError | None = None
+        """The last error in a table of WITH: Tarantool goes on after it."""
 
     def select(self, select: sql_nodes.Select, common: Common) -> None:
         """Search a query. `common` are the tables of WITH by name, None for one that is not to be searched again."""
@@ -57,15 +63,28 @@ class _TableSearch:
                 self._sources(source.sources, common)
             elif source.select is not None:
                 self.select(source.select, common)
+            elif source.name is not None and source.name in common and source.args is None:
+                self._common(common[source.name], common)
             elif source.name is not None:
                 self._table(source, source.name, common)
 
+    def _common(self, table: sql_nodes.CommonTable | None, common: Common) -> None:
+        """Search a table of WITH, and check the number of its columns, where a `*` that fails counts as one."""
+        if table is None:
+            return
+        first, is_whole = table.select.cores[0], True
+        try:
+            self.select(table.select, {**common, table.name: None})
+        except BoxError as error:
+            self.failure, is_whole = error, False
+        width = len(first.columns if first.values is None else first.values[0])
+        is_known = not (is_whole and any(isinstance(one.expr, sql_nodes.Star) for one in first.columns))
+        if table.columns is not None and is_known and width != len(table.columns):
+            raise generic(f"table {table.name} has {width} values for {len(table.columns)} columns")
+
     def _table(self, source: sql_nodes.FromItem, name: str, common: Common) -> None:
         if name in common:
-            table = common[name]
-            if table is not None:
-                self.select(table.select, {**common, name: None})
-            return
+            raise generic(f"'{name}' is not a function")
         is_word = name == "SEQSCAN" and source.alias is not None
         if self._catalogue.find(name) is None and not is_word:
             raise self._catalogue.unknown(name)

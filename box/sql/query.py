@@ -402,6 +402,8 @@ class _Core:
         scope.is_of_last_row = False
         if core.group_by is not None:
             tail += self._group_by(core.group_by, compiler)
+        if scope.late_failure is not None:
+            raise scope.late_failure
         tail += having
         if terms:
             tail += f" ORDER BY {', '.join(with_ties(terms, self._groups, is_reversed=is_reversed))}"
@@ -453,12 +455,14 @@ class _Core:
     def _compile_values(self, rows: list[list[sql_nodes.ResultColumn]], outer: QueryScope) -> None:
         check_count(len(rows[0]))
         names: list[str] = []
+        self.rows = []
         for row in reversed(rows):
             names = [self._queries.new_name() if not isinstance(item.expr, sql_nodes.Name) else "" for item in row]
         compiler = self._queries.expressions(QueryScope(outer=outer))
-        self.rows = [
-            [compiler.compile(item.expr) for item in row if not isinstance(item.expr, sql_nodes.Star)] for row in rows
-        ]
+        for row in reversed(rows):
+            items = [item.expr for item in row if not isinstance(item.expr, sql_nodes.Star)]
+            self.rows.append(list(map(compiler.compile, items)))
+        self.rows.reverse()
         if len({len(row) for row in rows}) > 1:
             raise generic("all VALUES must have the same number of terms")
         self.columns = [self._column(name, item) for name, item in zip(names, self.rows[0], strict=True)]

@@ -127,6 +127,8 @@ class QueryScope:
     """The number of generated names for queries in ON, which are named after the result columns."""
     failure: BoxError | None = None
     """The error of an ON clause, which comes after errors of the result columns."""
+    late_failure: BoxError | None = None
+    """An error that comes after those of all clauses."""
     on_aggregate: Callable[[], None] | None = None
 
     def resolve(self, name: sql_nodes.Name) -> KnownColumn | sql_nodes.ResultColumn:

@@ -365,6 +365,9 @@ class CreateView:
     text: str
 
 
+TriggerStep = Insert | Update | Delete | Select
+
+
 @dataclass(slots=True)
 class CreateTrigger:
     name: str
@@ -374,7 +377,7 @@ class CreateTrigger:
     event: str
     columns: list[str] | None
     when: Expr | None
-    steps: list[Insert | Update | Delete | Select]
+    steps: list[TriggerStep]
     if_not_exists: bool
     text: str
     table_place: tuple[int, int]

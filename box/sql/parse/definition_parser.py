@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from box.errors import ErrorCode, client_error
+from box.errors import BoxError, ErrorCode, client_error
 from box.sql import sql_nodes
 from box.sql.parse.change_parser import ChangeParser
 from box.sql.parse.token_reader import check_new_name
@@ -303,6 +303,9 @@ class DefinitionParser(ChangeParser):
             raise client_error(ErrorCode.CREATE_SPACE, name, "parameters are not allowed in views")
         return sql_nodes.CreateView(name, columns, select, if_not_exists, self.text_since(start))
 
+    trailing: BoxError | None = None
+    """The error of what follows the beginning of a statement. It comes after errors of that beginning."""
+
     def _create_trigger(self) -> sql_nodes.CreateTrigger:
         if_not_exists = self._if_not_exists()
         self.allows_parameters = False
@@ -331,12 +334,15 @@ class DefinitionParser(ChangeParser):
                 "FOR EACH STATEMENT triggers are not implemented, please supply FOR EACH ROW clause",
             )
         when = self.expression() if self.take("WHEN") else None
-        self.expect("BEGIN")
-        self.is_in_trigger = True
-        steps = [self._trigger_step()]
-        while not self.at("END"):
-            steps.append(self._trigger_step())
-        self.advance()
+        steps: list[sql_nodes.TriggerStep] = []
+        try:
+            self.expect("BEGIN")
+            self.is_in_trigger = True
+            while not steps or not self.at("END"):
+                steps.append(self._trigger_step())
+            self.advance()
+        except BoxError as error:  # Tarantool looks for the table before it reads on
+            self.trailing, steps = error, []
         text = _CREATE_TRIGGER + self.text_from(start)
         return sql_nodes.CreateTrigger(name, table, time, event, columns, when, steps, if_not_exists, text, place)
 
@@ -347,8 +353,8 @@ class DefinitionParser(ChangeParser):
             return "INSTEAD"
         return "BEFORE"
 
-    def _trigger_step(self) -> sql_nodes.Insert | sql_nodes.Update | sql_nodes.Delete | sql_nodes.Select:
-        step: sql_nodes.Insert | sql_nodes.Update | sql_nodes.Delete | sql_nodes.Select
+    def _trigger_step(self) -> sql_nodes.TriggerStep:
+        step: sql_nodes.TriggerStep
         if self.at("INSERT", "REPLACE", "UPDATE", "DELETE"):
             step = self.change()
         elif self.at("SELECT", "VALUES", "WITH"):

@@ -208,7 +208,7 @@ class ExpressionParser(TokenReader):
         if not self.take("("):
             if not self.is_name:
                 self.fail()
-            return sql_nodes.InSelect(left, _all_of(self.name()), negated)
+            return sql_nodes.InSelect(left, _all_of(self.name(), self._arguments()), negated)
         with self.stacked(3):
             if self.at("SELECT", "VALUES", "WITH"):
                 select = self.select()
@@ -217,6 +217,14 @@ class ExpressionParser(TokenReader):
             items = [] if self.at(")") else self.expressions()
         self.expect(")")
         return sql_nodes.InList(left, items, negated)
+
+    def _arguments(self) -> list[sql_nodes.Expr] | None:
+        """Parse the arguments after the name of a table; None if there are none. No table of Tarantool takes any."""
+        if not self.take("("):
+            return None
+        found = [] if self.at(")") else self.expressions()
+        self.expect(")")
+        return found
 
     # --- operands ---
 
@@ -405,8 +413,9 @@ class ExpressionParser(TokenReader):
         return _TYPES[self.advance().kind]
 
 
-def _all_of(table: str) -> sql_nodes.Select:
-    core = sql_nodes.Core([sql_nodes.ResultColumn(sql_nodes.Star(None), None, "*")], [sql_nodes.FromItem(name=table)])
+def _all_of(table: str, args: list[sql_nodes.Expr] | None) -> sql_nodes.Select:
+    source = sql_nodes.FromItem(name=table, args=args)
+    core = sql_nodes.Core([sql_nodes.ResultColumn(sql_nodes.Star(None), None, "*")], [source])
     return sql_nodes.Select([core], [])
 
 

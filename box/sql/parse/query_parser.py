@@ -11,6 +11,8 @@ from box.sql.parse.expression_parser import ExpressionParser
 from box.sql.parse.token_reader import check_new_name, generic
 from box.sql.parse.tokens import name_of
 
+_ALONE: Final = frozenset(("#integer", "#float", "#blob", "#variable", "NULL", "TRUE", "FALSE"))
+"""Kinds of tokens that are an expression, and cannot be the beginning of a longer operand."""
 _JOINS: Final = {
     ("INNER",): "INNER",
     ("CROSS",): "CROSS",
@@ -103,10 +105,7 @@ class QueryParser(ExpressionParser):
         self.option_ended()
         core = sql_nodes.Core(is_distinct=is_distinct)
         core.columns.append(self._result_column())
-        while self.at(","):
-            self.option_ended()
-            self.advance()
-            self.option_ended()
+        while self.take(","):
             core.columns.append(self._result_column())
         if self.take("FROM"):
             core.sources = self._sources()
@@ -138,13 +137,18 @@ class QueryParser(ExpressionParser):
     def _result_column(self) -> sql_nodes.ResultColumn:
         start = self.token.start
         if self.take("*"):
+            self.option_ended()
             return sql_nodes.ResultColumn(sql_nodes.Star(None), None, "*")
         if self.is_name and self.peek() == "." and self._tokens[self._at + 2].kind == "*":
             table = self.name()
             self.advance()
             self.advance()
+            self.option_ended()
             return sql_nodes.ResultColumn(sql_nodes.Star(table), None, "*")
+        was_warned, place = self._is_warned, self._at
         expr = self.expression()
+        if self._at == place + 1 and self._tokens[place].kind in _ALONE and self.at("ID", "AS", "#string"):
+            self._is_warned = was_warned  # an alias is what Tarantool expects there, before any option
         span = self.text_since(start)
         alias = self.alias()
         if alias is not None:

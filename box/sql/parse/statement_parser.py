@@ -13,9 +13,6 @@ from box.sql.parse.token_reader import check_new_name
 class StatementParser(DefinitionParser):
     """Adds the remaining statements to the parser of definitions, and chooses by the first word."""
 
-    trailing: BoxError | None = None
-    """A syntax error after the complete statement. Errors of the statement itself come first."""
-
     def parse(self) -> sql_nodes.Statement:
         """Parse the whole text, which must be one statement.
 
@@ -30,6 +27,8 @@ class StatementParser(DefinitionParser):
         else:
             self.option_ended()
             found = self._statement()
+        if self.trailing is not None:
+            return found
         if self.at(";"):
             self.option_ended()
             self.advance()

@@ -129,7 +129,8 @@ def tokenize(text: str) -> list[Token]:
             tokens.append(Token(_KINDS.get(word, word), word, line, position, at, end))
         elif group not in ("space", "comment"):
             kind = _KIND_OF_GROUP[group or ""]
-            if kind in ("#integer", "#float") and (more := _ID_CHAR.match(text, end)):
+            is_decimal = kind in ("#integer", "#float") and word[1:2] not in ("x", "X")
+            if is_decimal and (more := _ID_CHAR.match(text, end)):
                 word, kind = word + more.group(), "ILLEGAL"
             elif kind == "#blob" and not _HEX.fullmatch(word):
                 kind = "ILLEGAL"

@@ -141,3 +141,11 @@ def test_views_and_queries_in_from_use_names(db: Session, query: str, names: int
     assert db.names("select 7 + 7 from v") == [f"COLUMN_{names + 1}"]
     assert db.names(f"select 7 + 7 from (select {query})") == [f"COLUMN_{names + 1}"]
     assert db.names("select 7 + 7 from v as x, t, v as y") == [f"COLUMN_{2 * names + 1}"]
+
+
+def test_names_of_joins_in_brackets(db: Session) -> None:
+    """Tarantool names the columns after it has merged the inner join."""
+    query = (
+        "select t.id, v.id from (t join (t as v left join t as w on v.id = w.id) on t.id = v.id) join t as x on 1 = 1"
+    )
+    assert db.names(query) == ["t.id", "v.id"]

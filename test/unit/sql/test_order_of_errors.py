@@ -284,6 +284,14 @@ def test_clauses_are_looked_at_in_one_order(table: Session, clauses: str, name: 
         ("select * from (values (1, 2), (3)), nosuch", "NOSUCH"),
         ("insert into nosuch values (1, 2), (3)", "NOSUCH"),
         ("select * from nosuch(1)", "NOSUCH"),
+        ("select 1 in nosuch(1, 2)", "NOSUCH"),
+        ("with p as (select 1 from other), q as (select 1 from nosuch) select 1 from p, q", "NOSUCH"),
+        ("with p as (select 1 from other) select 1, (select 1 from nosuch) from p", "NOSUCH"),
+        ("with p as (select 1 from other) select 1 from (select 1 from p), nosuch", "NOSUCH"),
+        ("with p (x) as (select * from nosuch) select 1 from p", "NOSUCH"),
+        ("create trigger g after insert on nosuch for each row begin garbage", "NOSUCH"),
+        ("create trigger g after insert on nosuch for each row", "NOSUCH"),
+        ("create trigger g after insert on nosuch for each row when a = 1 begin select 1 end", "NOSUCH"),
     ],
 )
 def test_tables_are_looked_up_before_other_names(table: Session, query: str, name: str) -> None:
@@ -295,6 +303,19 @@ def test_tables_are_looked_up_before_other_names(table: Session, query: str, nam
     [
         ("with q as (select 1 from nosuch) select n1 from t", "Can\u2019t resolve field 'N1'"),
         ("with t as (select 1) select * from t(1)", "'T' is not a function"),
+        ("select 1 in t(1)", "'T' is not a function"),
+        ("with p (x, y) as (select * from nosuch) select 1 from p", "table P has 1 values for 2 columns"),
+        ("with p (x, y) as (select 1) select 1 from p, nosuch", "table P has 1 values for 2 columns"),
+        ("values (n1), (n2)", "Can\u2019t resolve field 'N2'"),
+        ("select count(distinct a, b), n1 from t", "Can\u2019t resolve field 'N1'"),
+        ("select count(distinct a, b) from t order by n1", "Can\u2019t resolve field 'N1'"),
+        ("select count(distinct a, b) from t", "DISTINCT aggregates must have exactly one argument"),
+        ("select a from t group by a having count(distinct) > 1", "DISTINCT aggregates must have exactly one argument"),
+        ("select n0 from t left join (t x join t y on n1 = 1) on n2 = 1", "Can\u2019t resolve field 'N1'"),
+        ("select n0 from (t x join t y on n1 = 1) join t on n2 = 1", "Can\u2019t resolve field 'N0'"),
+        ("create trigger g after insert on t for each row begin garbage", "Syntax error at line 1 near 'garbage'"),
+        ("create trigger g after insert on nosuch for each row when garbage(", "Syntax error at line 1 near '('"),
+        ("create table t (id int primary key, id int)", "Space 'T' already exists"),
         ("select n1 from t where exists (select 1 from t(n2))", "'T' is not a function"),
         ("select n1 in (select n2 from t) from t", "Can\u2019t resolve field 'N2'"),
         ("values (n1(1)), (1, 2)", "Function 'N1' does not exist"),
@@ -329,3 +350,37 @@ def test_order_by_a_name_of_a_star(start: Start) -> None:
     db.sql("create table u (id int primary key, b int)")
     assert db.error("select * from t union select * from u order by b")[1] == "Can\u2019t resolve field 'B'"
     assert db.sql("select * from t union select * from u order by a") == []
+
+
+@pytest.mark.parametrize(
+    ("query", "is_advised"),
+    [
+        ("select 1, current", True),
+        ("select a x, current", True),
+        ("select *, current", True),
+        ("select 'a' x, current", True),
+        ("select 1 x from t, current", True),
+        ("select 1 x, current", False),
+        ("select 1 as x, current", False),
+        ("select null 'x', 2 y, current", False),
+        ("select 1 x, -current", False),
+        ("select 1 x, cast(2 as current", False),
+    ],
+)
+def test_advice_to_quote(table: Session, query: str, is_advised: bool) -> None:
+    """An alias after a constant is nothing optional for Tarantool's parser."""
+    text = table.error(query)[1]
+    assert text.endswith("keyword 'current' is reserved. Please use double quotes if 'current' is an identifier.") is (
+        is_advised
+    )
+    assert is_advised or text == "Syntax error at line 1 near 'current'"
+
+
+def test_a_hexadecimal_number_ends_before_other_letters(table: Session) -> None:
+    assert table.names("select 0x1L, 0xfg") == ["L", "G"]
+    assert table.sql("select 0x1L, 0xfg") == [[1, 15]]
+    for text in ("0x", "0xg", "1L", "1.5L"):
+        assert table.error(f"select {text}") == (
+            "SQL_UNKNOWN_TOKEN",
+            f"At line 1 at or near position 8: unrecognized token '{text}'",
+        )
