@@ -34,7 +34,7 @@ from box.sql.kinds import as_kind, collation_name, joined, truth
 from box.sql.merged_queries import calls, name_of
 from box.sql.missing_tables import check_tables
 from box.sql.parse.token_reader import generic, limit_exceeded
-from box.sql.result_columns import COLUMNS_MAX, check_count, check_distinct, reads_ungrouped
+from box.sql.result_columns import COLUMNS_MAX, check_count, check_distinct, compiled_rows, reads_ungrouped
 from box.sql.scope import CommonRelation, KnownColumn, QueryScope, StarColumn, Typed, generated_name
 from box.sql.stored_values import Texts, Value, execute_error
 
@@ -455,14 +455,11 @@ class _Core:
     def _compile_values(self, rows: list[list[sql_nodes.ResultColumn]], outer: QueryScope) -> None:
         check_count(len(rows[0]))
         names: list[str] = []
-        self.rows = []
         for row in reversed(rows):
             names = [self._queries.new_name() if not isinstance(item.expr, sql_nodes.Name) else "" for item in row]
         compiler = self._queries.expressions(QueryScope(outer=outer))
-        for row in reversed(rows):
-            items = [item.expr for item in row if not isinstance(item.expr, sql_nodes.Star)]
-            self.rows.append(list(map(compiler.compile, items)))
-        self.rows.reverse()
+        items = [[item.expr for item in row if not isinstance(item.expr, sql_nodes.Star)] for row in rows]
+        self.rows = compiled_rows(items, compiler.compile)
         if len({len(row) for row in rows}) > 1:
             raise generic("all VALUES must have the same number of terms")
         self.columns = [self._column(name, item) for name, item in zip(names, self.rows[0], strict=True)]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from box.errors import BoxError, ErrorCode
 from box.sql import sql_nodes
 from box.sql.aggregates import AGGREGATES
 from box.sql.parse.token_reader import generic, limit_exceeded
 from box.sql.scope import StarColumn
 
 if TYPE_CHECKING:
-    from box.sql.scope import KnownColumn, Relation
+    from collections.abc import Callable
+
+    from box.sql.scope import KnownColumn, Relation, Typed
 
 COLUMNS_MAX: Final = 2000
 """The limit of Tarantool for the columns of a result."""
@@ -27,6 +30,20 @@ def check_distinct(relation: Relation, column: KnownColumn, others: list[Relatio
 def check_count(columns: int) -> None:
     if columns > COLUMNS_MAX:
         raise limit_exceeded("The number of columns in result set", columns, COLUMNS_MAX)
+
+
+def compiled_rows(
+    rows: list[list[sql_nodes.Expr]], compile_one: Callable[[sql_nodes.Expr], Typed]
+) -> list[list[Typed]]:
+    """Compile the rows of VALUES, the last one first: its errors come first. Only of integers that are too large the
+    first one is reported.
+    """
+    try:
+        return [list(map(compile_one, row)) for row in reversed(rows)][::-1]
+    except BoxError as error:
+        if error.code == ErrorCode.INT_LITERAL_MAX:
+            return [list(map(compile_one, row)) for row in rows]
+        raise
 
 
 def reads_ungrouped(expr: object) -> bool:

@@ -384,3 +384,9 @@ def test_a_hexadecimal_number_ends_before_other_letters(table: Session) -> None:
             "SQL_UNKNOWN_TOKEN",
             f"At line 1 at or near position 8: unrecognized token '{text}'",
         )
+
+
+def test_the_first_integer_that_is_too_large(table: Session) -> None:
+    text = "exceeds the supported range [-9223372036854775808, 18446744073709551615]"
+    for query in "values (99999999999999999999), (99999999999999999998)", "select 99999999999999999999, 2e1":
+        assert table.error(query) == ("INT_LITERAL_MAX", f"Integer literal 99999999999999999999 {text}")
