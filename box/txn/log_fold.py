@@ -139,19 +139,24 @@ class _Fold:
         self.state[key] = fields
         return fields  # type: ignore[no-any-return]
 
+    def tuple_after(self, ops: Any, rest: bytes) -> bytes | None:
+        """Return the tuple of an UPSERT, or None if encoding its decoded operations does not give back their bytes."""
+        packed = pack(ops)
+        return rest[len(packed) + 1 :] if rest.startswith(packed) else None
+
     def insert(self, key: SortKey, ops: Any, rest: bytes, index_base: int) -> bool:
         """Insert the tuple of an UPSERT, whose operations are decoded, under a key that has none.
 
-        Returns False, having done nothing, if encoding the operations does not give back their bytes.
+        Returns False, having done nothing, if its bytes are not known.
 
         Raises:
             BoxError: the operations are malformed.
         """
-        packed = pack(ops)
-        if not rest.startswith(packed):
+        raw = self.tuple_after(ops, rest)
+        if raw is None:
             return False
         check_operations(ops, fmt=self.plan.format, index_base=index_base)
-        self.state[key] = rest[len(packed) + 1 :]
+        self.state[key] = raw
         return True
 
     def settle(self) -> None:
@@ -288,6 +293,7 @@ def _fold_rows(
 ) -> int:
     """Put rows into the states of their spaces. Returns the number of the first one that fails, or that of all rows."""
     number = -1
+    is_certain = not is_doubtful(b"".join(rests))
     try:
         for number, (kind, start, rest, value) in enumerate(zip(kinds, starts, rests, values, strict=True)):
             state, fits, key_of, parse, fold, fmt, checks, base = known[start]
@@ -313,11 +319,13 @@ def _fold_rows(
             else:
                 ops, mark, fields = value
                 # The mark of a float may be in the operations; only one in a field of type double is wrong.
+                raw = fold.tuple_after(ops, rest) if fold.has_doubles and FLOAT32 in rest else rest
                 if (
                     mark == _TUPLE_KEY
                     and type(mark) is int
-                    and not (is_doubtful(rest) or (FLOAT32 in rest and fold.has_doubles))
-                    and fits(rest, fields)
+                    and raw is not None
+                    and (is_certain or not is_doubtful(rest))
+                    and fits(raw, fields)
                 ):
                     key = key_of(fields)
                     fields = state.get(key)
