@@ -116,13 +116,15 @@ def _apply_fast(raw: bytes, ops: Any, fmt: TupleFormat, index_base: int) -> list
 def change_fields(fields: list[Any], ops: Any, fmt: TupleFormat, index_base: int, checks: FieldChecks | None) -> bool:
     """Apply operations to decoded fields if each sets, or adds to, another existing top-level field.
 
-    With `checks` only the fields in it may change, to values that their predicates accept. Returns False, having done
-    nothing, in all other cases, even for errors, which the general path then finds.
+    With `checks` only the fields in it may change, to values that their predicates accept. Returns False in all other
+    cases, even for errors, which the general path then finds. The fields are as before then if there are `checks`;
+    without these some may have changed.
     """
     if type(ops) is not list or len(ops) > MAX_OPERATIONS:
         return False
     seen: set[int] | None = set() if len(ops) > 1 else None
-    before = fields[:] if seen is not None else None
+    before = fields[:] if seen is not None and checks is not None else None
+    size = len(fields)
     for op in ops:
         if type(op) is not list or len(op) != 3:
             break
@@ -134,7 +136,7 @@ def change_fields(fields: list[Any], ops: Any, fmt: TupleFormat, index_base: int
             number = fmt.names[place]
         else:
             break
-        if not 0 <= number < len(fields):
+        if not 0 <= number < size:
             break
         if seen is not None:
             if number in seen:
