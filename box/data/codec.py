@@ -195,14 +195,22 @@ _EMPTY_OF: Final[dict[int, str | bytes]] = dict.fromkeys((0xD9, 0xDA, 0xDB), "")
 """The empty value by the mark of a text (str 8 to 32) or a binary (bin 8 to 32) whose length is a field of its own."""
 
 
-def decode_ext_but_uuids(code: int, data: bytes) -> Any:
-    """Decode an extension as `decode_ext`, but every UUID as the nil UUID, because making the object takes 1.5 us.
+def ext_hook_for(*, needs_decimals: bool, needs_uuids: bool) -> Callable[[int, bytes], Any]:
+    """Return a decoder of extensions like `decode_ext`.
 
-    Raises:
-        ValueError: the body is malformed.
+    Decimals or UUIDs that are not needed come as zero and as the nil UUID, because making an object takes longer than
+    all else.
     """
-    extensions = _extensions()
-    return extensions.NIL_UUID if (code, len(data)) == extensions.UUID_SHAPE else decode_ext(code, data)
+    quick: dict[int, Callable[[bytes], Any]] | None = None
+
+    def decode(code: int, data: bytes) -> Any:
+        nonlocal quick
+        if quick is None:
+            quick = _extensions().quick_decoders(needs_decimals=needs_decimals, needs_uuids=needs_uuids)
+        found = quick[code](data) if code in quick else None
+        return decode_ext(code, data) if found is None else found
+
+    return decode
 
 
 def unpack_many(raws: Sequence[bytes], ext_hook: Callable[[int, bytes], Any] = decode_ext) -> list[Any] | None:

@@ -27,13 +27,19 @@ from box.errors import BoxError, ErrorCode, client_error, unsupported
 
 DECIMAL_EXT: Final = 1
 UUID_EXT: Final = 2
-UUID_SHAPE: Final = (UUID_EXT, 16)
-"""The type and the size in bytes of the extension of a UUID."""
+_UUID_SIZE: Final = 16
 NIL_UUID: Final = UUID(int=0)
+_ZERO: Final = Decimal(0)
 MAX_DECIMAL_DIGITS: Final = 38
 """The greatest number of digits in a decimal of Tarantool, and the greatest of its scale."""
 _SIGNS: Final = {"a": "", "b": "-", "c": "", "d": "-", "e": "", "f": ""}
 """The half bytes of signs, as hexadecimal digits."""
+_PAIRS: Final = bytes(16 * high + low for high in range(10) for low in range(10))
+"""The bytes of two decimal digits."""
+_LASTS: Final = frozenset(16 * digit + sign for digit in range(10) for sign in range(10, 16))
+"""The bytes of a digit and a sign."""
+_USUAL_SIZE: Final = 20
+"""The size of a decimal's body in bytes up to which it has no more than 38 digits."""
 
 
 def encode(value: Any) -> tuple[int, bytes]:
@@ -111,6 +117,33 @@ def decode_decimal(data: bytes) -> Decimal:
 
 def _decode_uuid(data: bytes) -> UUID:
     return UUID(bytes=data)
+
+
+def quick_decoders(*, needs_decimals: bool, needs_uuids: bool) -> dict[int, Callable[[bytes], Any]]:
+    """Return decoders of usual bodies by type. They return None for a body that is unusual or malformed.
+
+    Those of decimals and UUIDs that are not needed return zero and the nil UUID.
+    """
+    decoders: dict[int, Callable[[bytes], Any]] = {UUID_EXT: _usual_uuid if needs_uuids else _nil_uuid}
+    return decoders if needs_decimals else {**decoders, DECIMAL_EXT: _zero}
+
+
+def _usual_uuid(data: bytes) -> UUID | None:
+    return UUID(bytes=data) if len(data) == _UUID_SIZE else None
+
+
+def _nil_uuid(data: bytes) -> UUID | None:
+    return NIL_UUID if len(data) == _UUID_SIZE else None
+
+
+def _zero(data: bytes) -> Decimal | None:
+    is_decimal = (
+        1 < len(data) <= _USUAL_SIZE
+        and data[0] <= MAX_DECIMAL_DIGITS
+        and data[-1] in _LASTS
+        and not data[1:-1].translate(None, _PAIRS)
+    )
+    return _ZERO if is_decimal else None
 
 
 DECODERS: Final[dict[int, Callable[[bytes], Any]]] = {

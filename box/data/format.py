@@ -11,6 +11,7 @@ the first required field that is missing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +21,8 @@ from msgpack import unpackb
 
 from box.data.codec import (
     decode_ext,
-    decode_ext_but_uuids,
+    ext_hook_for,
+    pack_usual,
     split_array,
     unpack,
     unpack_heads,
@@ -36,6 +38,8 @@ from box.errors import BoxError, ErrorCode, client_error
 _LARGE: Final = 4096
 """The size in bytes from which tuples are decoded field by field; that costs as much as decoding some kilobytes at
 once."""
+_DECIMAL_TYPES: Final = frozenset((FieldType.DECIMAL, FieldType.NUMBER, FieldType.SCALAR, FieldType.ANY))
+"""The types of key parts that can be decimals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,9 @@ class _FieldTree:
             for part in key.parts:
                 self._use_part(part)
         self.doubles = frozenset(n for n, node in enumerate(self.nodes) if node.type is FieldType.DOUBLE)
-        self.has_uuid_key = any(node.is_key_part and node.type is FieldType.UUID for node in self.all_nodes())
+        key_types = {node.type for node in self.all_nodes() if node.is_key_part}
+        self.has_uuid_key = FieldType.UUID in key_types
+        self.has_decimal_key = not key_types.isdisjoint(_DECIMAL_TYPES)
 
     # --- building ---
 
@@ -222,8 +228,11 @@ class _FieldTree:
             if number < count and elements[number][0] == FLOAT32:
                 raise client_error(ErrorCode.FIELD_TYPE, self._node_text(self.nodes[number]), "double", "float")
 
-    def has_single_float(self, raw: bytes) -> bool:
+    def has_single_float(self, raw: bytes, fields: Any) -> bool:
         """Return whether a field of type `double` has a single-precision float, a difference that decoding loses."""
+        with suppress(ValueError, TypeError, OverflowError):
+            if pack_usual(fields) == raw:  # which takes a twentieth of the time, and writes no such float
+                return False
         elements = split_array(raw)
         return any(number < len(elements) and elements[number][0] == FLOAT32 for number in self.doubles)
 
@@ -283,8 +292,8 @@ class TupleFormat:
         """A function that decodes and checks many tuples, faster than `validate` for each; raises the first tuple's
         error.
 
-        Large tuples may come without the fields for which the format has no rule. UUIDs that are part of no key may
-        come as the nil UUID.
+        Large tuples may come without the fields for which the format has no rule. Decimals that are part of no key may
+        come as zero, and UUIDs as the nil UUID.
         """
         return _compile_validate_many(self._tree, self.validate)
 
@@ -444,7 +453,7 @@ def validate_many(raws):
     names: dict[str, Any] = {
         **TYPE_SETS,
         "are_large": _are_large,
-        "ext_hook": decode_ext if tree.has_uuid_key else decode_ext_but_uuids,
+        "ext_hook": ext_hook_for(needs_decimals=tree.has_decimal_key, needs_uuids=tree.has_uuid_key),
         "has_single_float": tree.has_single_float,
         "unpack_heads": unpack_heads,
         "unpack_many": unpack_many,
@@ -516,6 +525,6 @@ def _common_case(tree: _FieldTree) -> str:
     else:
         size = f"(size := len(f)) >= {needed}"
     if tree.doubles:
-        # Only a tuple with the mark of a single-precision float somewhere, perhaps within another value, is split.
-        checks.append(f"({FLOAT32} not in raw or not has_single_float(raw))")
+        # Only a tuple with the mark of a single-precision float somewhere, perhaps within another value, is looked at.
+        checks.append(f"({FLOAT32} not in raw or not has_single_float(raw, f))")
     return " and ".join(["type(f) is list", size, *checks])

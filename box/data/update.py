@@ -18,6 +18,8 @@ from box.data.codec import decode_ext, pack, pack_usual
 from box.data.format import TupleFormat
 from box.errors import BoxError
 
+FieldChecks = dict[int, Callable[[Any], bool]]
+"""Predicates of the values of top-level fields, by the 0-based number of the field."""
 _NUMBERS: Final = (int, float)
 _SUMS: Final = ("+", "-")
 """The operations that add and subtract."""
@@ -101,42 +103,57 @@ def _ignore(error: BoxError) -> None:
 
 
 def _apply_fast(raw: bytes, ops: Any, fmt: TupleFormat, index_base: int) -> list[Any] | None:
-    """Return the fields after the operations if every one sets, or adds to, another existing top-level field.
-
-    Returns None in all other cases, even for errors, which the general path then finds.
-    """
+    """Return the fields after operations that `change_fields` can apply, or None."""
     try:
         fields = unpackb(raw, strict_map_key=False, ext_hook=decode_ext, unicode_errors="surrogateescape")
         if pack_usual(fields) != raw or type(fields) is not list:
             return None
     except (ValueError, TypeError, OverflowError):
         return None
+    return fields if change_fields(fields, ops, fmt, index_base, None) else None
+
+
+def change_fields(fields: list[Any], ops: Any, fmt: TupleFormat, index_base: int, checks: FieldChecks | None) -> bool:
+    """Apply operations to decoded fields if each sets, or adds to, another existing top-level field.
+
+    With `checks` only the fields in it may change, to values that their predicates accept. Returns False in all other
+    cases, even for errors, which the general path then finds. The fields are as before then if there are `checks`;
+    without these some may have changed.
+    """
     if type(ops) is not list or len(ops) > MAX_OPERATIONS:
-        return None
-    size = len(fields)
+        return False
     seen: set[int] | None = set() if len(ops) > 1 else None
+    before = fields[:] if seen is not None and checks is not None else None
+    size = len(fields)
     for op in ops:
         if type(op) is not list or len(op) != 3:
-            return None
+            break
         opcode, place, argument = op
+        # 2.0 and True are equal to numbers, but name no field.
         if type(place) is int:
             number = place - index_base
         elif type(place) is str and place in fmt.names:
             number = fmt.names[place]
         else:
-            return None
+            break
         if not 0 <= number < size:
-            return None
+            break
         if seen is not None:
             if number in seen:
-                return None
+                break
             seen.add(number)
         if opcode != "=":
             argument = sum_of(opcode, fields[number], argument, fmt.double_fields, number)
             if argument is None:
-                return None
+                break
+        if checks is not None and not (number in checks and checks[number](argument)):
+            break
         fields[number] = argument
-    return fields
+    else:
+        return True
+    if before is not None:
+        fields[:] = before
+    return False
 
 
 def sum_of(opcode: Any, old: Any, other: Any, double_fields: frozenset[int], number: int) -> int | float | None:

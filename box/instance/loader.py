@@ -2,7 +2,7 @@
 
 Rows of system spaces run their triggers (`box.txn.dictionary_load`), because they define what follows. Tuples of other
 spaces go to their engine: into the primary index (`box.txn.space_load`), whose order a snapshot has. Secondary indexes
-are built after the snapshot, one slice in every turn of the loop.
+are built after the snapshot, or after the log, one slice in every turn of the loop.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from box.journal.plain_runs import PlainRun
 from box.journal.rows import decode_tuples
 from box.schema.ids import is_system_id
 from box.txn.deferred_indexes import DeferredIndexes, defines
+from box.txn.space_load import SpaceLoad
 from box.wire.change import INSERT, Request, decode_row
 from box.wire.constants import DML_TYPES, PROMOTION_TYPES, SYNCHRO_TYPES, Flag, Key, RequestType
 from box.wire.entry import JournalEntry
@@ -120,15 +121,22 @@ class SnapshotLoader:
         finally:
             self._schema.is_joining = False
 
-    def finishing(self) -> Iterator[None]:
+    def finishing(self, leave_out: Callable[[SpaceLoad], bool] = lambda load: False) -> Iterator[None]:
         """Finish in steps, after everything was added.
+
+        Secondary indexes of a space are built by someone else if `leave_out` returns True.
 
         Raises:
             DuplicateKeyError: TUPLE_FOUND, two tuples have the same key.
         """
         while self._loads:
             load = self._loads.pop(next(iter(self._loads)))
-            yield from load.steps(self._log)
+            if not isinstance(load, SpaceLoad):
+                yield from load.steps(self._log)
+                continue
+            yield from load.primary_steps()
+            if not leave_out(load):
+                yield from load.secondary_steps(self._log, has_changed=False)
 
     async def finish(self) -> None:
         """Finish, one step in every turn of the loop. Raises the errors of `finishing`."""
@@ -169,6 +177,10 @@ class LogLoader:
     def defer_indexes(self, log: Log) -> None:
         """Leave out secondary indexes from now on where that is possible; `finish` fills them."""
         self._deferred = self._dml.deferred_indexes(log)
+
+    def leave_out(self, load: SpaceLoad) -> bool:
+        """Leave out the secondary indexes of a space loaded from the snapshot, if that is possible."""
+        return self._deferred is not None and self._deferred.leave_out(load)
 
     async def finish(self, give_way: Callable[[], Awaitable[None]]) -> None:
         """Build the secondary indexes, which the load of the log has left out so far.
@@ -270,8 +282,11 @@ class LogLoader:
                 self._dml.take_changes(self._ctx, changes, part)
                 for row in part[len(changes) :]:
                     await self._run(row, give_way)
-        except BoxError:
-            await self.finish(_stay)
+        except BoxError as error:
+            try:
+                await self.finish(_stay)
+            except BoxError:
+                raise error from None
             self._txns.rollback_open(self._ctx, txn)
             raise
         self._txns.commit_open(self._ctx, txn, waits=False)

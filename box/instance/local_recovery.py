@@ -94,10 +94,10 @@ class LocalRecovery:
         """
         self._is_reading = True
         try:
+            self._defer_indexes()
             await self._read_snapshot()
             self._state.move(self._snapshot.vclock)
             await self._stages.reach(Stage.SNAPSHOT_RECOVERED)
-            self._defer_indexes()
             await self._read_log()
             await self._log_loader.build_indexes(self._give_way)
             self._state.move(self.log.vclock)
@@ -121,10 +121,10 @@ class LocalRecovery:
         """
         self._is_reading = True
         try:
+            self._defer_indexes()
             await self._read_snapshot()
             self._state.move(self._snapshot.vclock)
             await self._stages.reach(Stage.SNAPSHOT_RECOVERED)
-            self._defer_indexes()
             await self._follow(take_over)
             await self._make_durable()
             await self._stages.reach(Stage.INDEXES_BUILT, Stage.WAL_RECOVERED)
@@ -242,7 +242,7 @@ class LocalRecovery:
                 before, count = count, work.rows
                 self._tell_progress(before, count)
             work.share = None
-            for _ in loader.finishing():
+            for _ in loader.finishing(self._log_loader.leave_out):
                 await self._give_way()
 
     async def _read_log(self) -> None:

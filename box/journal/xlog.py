@@ -184,8 +184,8 @@ class BlockEncoder:
 
     __slots__ = ("_compress", "_threshold")
 
-    def __init__(self, *, compress: bool = True) -> None:
-        self._compress = zstandard.ZstdCompressor(level=_COMPRESSION_LEVEL).compress
+    def __init__(self, *, compress: bool = True, level: int = _COMPRESSION_LEVEL) -> None:
+        self._compress = zstandard.ZstdCompressor(level=level).compress
         self._threshold = COMPRESS_THRESHOLD - FIXHEADER_SIZE if compress else BODY_LEN_MAX
 
     def encode(self, rows: bytes) -> bytes:

@@ -1,7 +1,8 @@
 """Leaves out secondary indexes while a log is read, and fills them at its end.
 
 ```
-a space is empty when its first row comes    only its primary index takes part
+a space is loaded from the snapshot,
+or is empty when its first row comes         only its primary index takes part
 a row needs the other indexes                they are filled first, and take part from then on
 the end of the log                           they are filled: their keys are sorted once, not inserted one by one
 ```
@@ -18,10 +19,9 @@ from collections.abc import Iterator
 from copy import copy
 from typing import TYPE_CHECKING, Final
 
-from box.index.hash import HashIndex
-from box.index.tree import TreeIndex
+from box.index.functional import DisabledIndex
 from box.schema.ids import SpaceId
-from box.txn.space_load import fill_secondary, rearrange_slots
+from box.txn.space_load import SpaceLoad, fill_secondary, rearrange_slots
 from box.txn.write_plan import WritePlan
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from box.schema.space import Space
     from box.txn.write_plan import Planner
 
-_NOT_DEFINITIONS: Final = frozenset((SpaceId.SEQUENCE_DATA, SpaceId.SCHEMA, SpaceId.CLUSTER))
+_NOT_DEFINITIONS: Final = frozenset(
+    (SpaceId.SEQUENCE_DATA, SpaceId.SCHEMA, SpaceId.CLUSTER, SpaceId.SEQUENCE, SpaceId.USER, SpaceId.PRIV)
+)
 """System spaces whose rows change no space and no index."""
 
 
@@ -45,15 +47,33 @@ class DeferredIndexes:
         self._planner = planner
         self._log = log
         self._plans: dict[Space, WritePlan] = {}
+        self._loads: dict[Space, SpaceLoad] = {}
+        """The loads of spaces from the snapshot."""
+        self._changed: set[Space] = set()
+        """Spaces that rows of the log may have changed."""
         self._slotted: set[Space] = set()
         """Spaces that have indexes with slots, and were empty when their first row came."""
 
     def __len__(self) -> int:
         return len(self._plans)
 
+    def leave_out(self, load: SpaceLoad) -> bool:
+        """Leave out the secondary indexes of a space whose primary index was loaded from the snapshot.
+
+        Returns False if that is not possible.
+        """
+        space = load.space
+        if len(space.indexes) > 1 and not space.has_triggers:
+            self._begin(space)
+        if space not in self._plans:
+            return False
+        self._loads[space] = load
+        return True
+
     def needs_all(self, space: Space, index_id: int) -> bool:
         """Prepare a space for a change by an index. Returns True if its secondary indexes have to be filled before."""
         plan = self._plans.get(space)
+        self._changed.add(space)
         if plan is None:
             if len(space.indexes) > 1 and not space.has_triggers and not index_id and not len(space.index(0)):
                 self._begin(space)
@@ -67,14 +87,14 @@ class DeferredIndexes:
     def _begin(self, space: Space) -> None:
         """Leave out the secondary indexes of a space from now on, if all of them can be filled later."""
         if any(index.has_slots for index in space.indexes.values()):
-            self._slotted.add(space)
+            if not len(space.index(0)):
+                self._slotted.add(space)
             return
         plan = self._planner.plan(space)
         if not plan.is_usual or plan.is_sync:
             return
-        for index in plan.secondary:
-            if not isinstance(index, (TreeIndex, HashIndex)) or index.definition.opts.get("func"):
-                return
+        if any(isinstance(index, DisabledIndex) for index in plan.secondary):
+            return
         lean = copy(plan)
         lean.secondary, lean.has_one_index, lean.has_many_keys = [], True, False
         self._plans[space] = space.write_plan = lean
@@ -89,7 +109,11 @@ class DeferredIndexes:
             space = next(iter(self._plans))
             del self._plans[space]
             space.write_plan = None
-            yield from fill_secondary(space, self._log)
+            load = self._loads.pop(space, None)
+            if load is None:
+                yield from fill_secondary(space, self._log)
+            else:
+                yield from load.secondary_steps(self._log, has_changed=space in self._changed)
 
     def rearrange(self, space: Space) -> None:
         """Bring indexes with slots into the order in which Tarantool fills them at the end of the log.

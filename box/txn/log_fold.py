@@ -26,9 +26,8 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import pack, unpack
-from box.data.field_changes import FieldChanges
 from box.data.marks import FLOAT32
-from box.data.update import check_operations
+from box.data.update import FieldChecks, change_fields, check_operations
 from box.errors import BoxError
 from box.txn.fast_path import CHANGES
 from box.wire.change import DELETE, REPLACE, UPDATE, decode_change
@@ -48,6 +47,15 @@ _ABSENT: Final = object()
 _NO_TUPLE: Final[list[Any]] = []
 """Instead of the fields of a tuple: there is none."""
 _TUPLE_KEY: Final = int(Key.TUPLE)
+_CHECKED_MAX: Final = 128
+"""The number of fields at the beginning of a tuple that operations may change without the functions of `fast_path`."""
+
+
+def _checks_of(space: Space, plan: WritePlan) -> FieldChecks:
+    """Return predicates of the fields that operations may change; those of the primary key may not."""
+    key_fields = {part.fieldno for part in space.index(0).definition.parts}
+    checks = {number: plan.format.field_checker(number) for number in range(_CHECKED_MAX) if number not in key_fields}
+    return {number: check for number, check in checks.items() if check is not None}
 
 
 class _Fold:
@@ -60,6 +68,7 @@ class _Fold:
         self.rests: list[bytes] = []
         self.values: list[Any] = []
         """The rows that the state refers to, and their decoded values."""
+        self.checks = _checks_of(space, plan)
         self.has_doubles = bool(plan.format.double_fields)
         self.size_limit = 0
         """The size in bytes up to which no row of the run can make a tuple too large."""
@@ -67,11 +76,6 @@ class _Fold:
         overlay.ignore = ignored.append
         overlay.find, overlay.put, overlay.remove = self._find, self._put, self._remove
         overlay.add, overlay.replace = self._add, self._replace
-
-    def changes(self, index_base: int) -> FieldChanges:
-        """Return what applies operations that use a number for the first field."""
-        parts = self.space.index(0).definition.parts
-        return FieldChanges(self.plan.format, index_base, {part.fieldno for part in parts})
 
     # -- the state in place of the index
 
@@ -135,19 +139,24 @@ class _Fold:
         self.state[key] = fields
         return fields  # type: ignore[no-any-return]
 
+    def tuple_after(self, ops: Any, rest: bytes) -> bytes | None:
+        """Return the tuple of an UPSERT, or None if encoding its decoded operations does not give back their bytes."""
+        packed = pack(ops)
+        return rest[len(packed) + 1 :] if rest.startswith(packed) else None
+
     def insert(self, key: SortKey, ops: Any, rest: bytes, index_base: int) -> bool:
         """Insert the tuple of an UPSERT, whose operations are decoded, under a key that has none.
 
-        Returns False, having done nothing, if encoding the operations does not give back their bytes.
+        Returns False, having done nothing, if its bytes are not known.
 
         Raises:
             BoxError: the operations are malformed.
         """
-        packed = pack(ops)
-        if not rest.startswith(packed):
+        raw = self.tuple_after(ops, rest)
+        if raw is None:
             return False
         check_operations(ops, fmt=self.plan.format, index_base=index_base)
-        self.state[key] = rest[len(packed) + 1 :]
+        self.state[key] = raw
         return True
 
     def settle(self) -> None:
@@ -166,9 +175,9 @@ class _Fold:
         self.plan.set_many(changed)
 
 
-_Start = tuple[dict[Any, Any], Any, Any, Any, _Fold, Any]
-"""What a start of a body stands for: the state of its space, `fits`, `key_of` and `parse`, the fold, and its changes of
-fields."""
+_Start = tuple[dict[Any, Any], Any, Any, Any, _Fold, Any, FieldChecks, int]
+"""What a start of a body stands for: the state of its space, `fits`, `key_of` and `parse`, the fold, the format and the
+checks of changed fields, and the number that operations use for the first field."""
 
 
 class LogFold:
@@ -234,7 +243,8 @@ class LogFold:
         fold = next((known[4] for known in self._starts.values() if known[4].plan is plan), None) or _Fold(
             space, plan, self._ignored
         )
-        return fold.state, plan.format.fits, plan.key_of, plan.parse, fold, fold.changes(index_base_of(start))
+        fmt = plan.format
+        return fold.state, fmt.fits, plan.key_of, plan.parse, fold, fmt, fold.checks, index_base_of(start)
 
     def _execute(self, run: PlainRun, first: int, stop: int, starts: list[bytes]) -> int:
         """Execute rows. Returns the number of the first wrong one, before which nothing was executed, or `stop`."""
@@ -283,9 +293,10 @@ def _fold_rows(
 ) -> int:
     """Put rows into the states of their spaces. Returns the number of the first one that fails, or that of all rows."""
     number = -1
+    is_certain = not is_doubtful(b"".join(rests))
     try:
         for number, (kind, start, rest, value) in enumerate(zip(kinds, starts, rests, values, strict=True)):
-            state, fits, key_of, parse, fold, changes = known[start]
+            state, fits, key_of, parse, fold, fmt, checks, base = known[start]
             if kind <= REPLACE:
                 if fits(rest, value):
                     key = key_of(value)
@@ -303,25 +314,27 @@ def _fold_rows(
                     fields = state.get(key)
                     if type(fields) is not list:
                         fields = fold.fields_of(key)
-                    if fields is _NO_TUPLE or (fields is not None and changes.apply(fields, ops)):
+                    if fields is _NO_TUPLE or (fields is not None and change_fields(fields, ops, fmt, base, checks)):
                         continue
             else:
                 ops, mark, fields = value
                 # The mark of a float may be in the operations; only one in a field of type double is wrong.
+                raw = fold.tuple_after(ops, rest) if fold.has_doubles and FLOAT32 in rest else rest
                 if (
                     mark == _TUPLE_KEY
                     and type(mark) is int
-                    and not (is_doubtful(rest) or (FLOAT32 in rest and fold.has_doubles))
-                    and fits(rest, fields)
+                    and raw is not None
+                    and (is_certain or not is_doubtful(rest))
+                    and fits(raw, fields)
                 ):
                     key = key_of(fields)
                     fields = state.get(key)
                     if type(fields) is not list:
                         fields = fold.fields_of(key)
                     if fields is _NO_TUPLE:
-                        if fold.insert(key, ops, rest, changes.index_base):
+                        if fold.insert(key, ops, rest, base):
                             continue
-                    elif fields is not None and changes.apply(fields, ops):
+                    elif fields is not None and change_fields(fields, ops, fmt, base, checks):
                         continue
             fold.change(kind, start + rest)
     except BoxError:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
+from box.data.codec import unpack
+from box.data.keydef import SortKey
 from box.errors import BoxError, ErrorCode, client_error, out_of_memory
 from box.index import Index, IteratorType
 from box.index.bulk import SLICE, Keyed, fill
@@ -21,6 +24,8 @@ from box.txn.write_plan import TUPLE_OVERHEAD
 _KEYS_AT_ONCE: Final = 1_000_000
 """The number of keys of several indexes that are collected in one pass, which decodes each tuple once; they take some
 hundred MB."""
+_SEARCHED_MAX: Final = 4 * SLICE
+"""The number of loaded tuples among which one turn looks for the tuples of a slice."""
 
 
 class SpaceLoad:
@@ -112,26 +117,70 @@ class SpaceLoad:
         self._count += len(tuples)
 
     def steps(self, log: Log) -> Iterator[None]:
-        """Build the secondary indexes, a slice in every step.
+        """Finish the primary index and build the others, a slice in every step.
 
         Raises:
             DuplicateKeyError: TUPLE_FOUND, a key is repeated.
         """
+        yield from self.primary_steps()
+        yield from self.secondary_steps(log, has_changed=False)
+
+    def primary_steps(self) -> Iterator[None]:
+        """Finish the primary index, a slice in every step."""
         is_sorted = self._build is not None
         if self._build is not None:
             yield from self._build.finish()
         self._primary.end_load(self._count)
         if not is_sorted:
             yield from untrack_index(self._primary)
-        if not self._secondary:
+
+    def secondary_steps(self, log: Log, *, has_changed: bool) -> Iterator[None]:
+        """Build the secondary indexes, a slice in every step.
+
+        `has_changed`: the primary index has other tuples by now than those that were added here.
+
+        Raises:
+            DuplicateKeyError: TUPLE_FOUND, a key is repeated.
+        """
+        space, rest, keyed = self.space, self._secondary, self._keyed
+        has_keys = bool(self._count) and len(keyed.entries) == self._count
+        if has_changed and not has_keys:
+            yield from fill_secondary(space, log)
             return
-        log.info(f"Building secondary indexes in space '{self.space.name}'...")
-        rest = self._secondary
-        if is_sorted and self._keys_follow:
-            yield from _fill(self.space, rest[0], self._keyed, self._count, log)
+        count = len(self._primary)
+        if not rest or not count:
+            return
+        log.info(f"Building secondary indexes in space '{space.name}'...")
+        if self._build is not None and self._keys_follow:
+            if has_changed:
+                keyed = Keyed()
+                yield from self._keys_after_changes(keyed)
+            yield from _fill(space, rest[0], keyed, count, log)
             rest = rest[1:]
-        yield from _fill_all(self.space, rest, self._count, log)
-        log.info(f"Space '{self.space.name}': done")
+        yield from _fill_all(space, rest, count, log)
+        log.info(f"Space '{space.name}': done")
+
+    def _keys_after_changes(self, found: Keyed) -> Iterator[None]:
+        """Collect the keys of the first secondary index from changed tuples; those of other tuples are known."""
+        primary, index, keys, entries = self._primary, self._secondary[0], self._keyed.keys, self._keyed.entries
+        self._keyed = Keyed()
+
+        def place(raw: bytes) -> SortKey:
+            return primary.key_of(unpack(raw))
+
+        for part in _slices(primary):
+            start = bisect_left(entries, place(part[0]), key=place)
+            stop = bisect_right(entries, place(part[-1]), start, key=place)
+            known: dict[int, SortKey] = {}
+            if stop - start <= _SEARCHED_MAX:
+                known.update(zip(map(id, entries[start:stop]), keys[start:stop], strict=True))
+            part_keys = list(map(known.get, map(id, part)))
+            if None in part_keys:
+                changed = [raw for raw, key in zip(part, part_keys, strict=True) if key is None]
+                made = map(index.key_of, self.space.format.indexed_fields(changed))
+                part_keys = [next(made) if key is None else key for key in part_keys]
+            found.add(part_keys, part)
+            yield
 
 
 def fill_secondary(space: Space, log: Log) -> Iterator[None]:

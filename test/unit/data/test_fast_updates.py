@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from box.data import update
 from box.data._update_ops import read_operations
 from box.data.codec import pack, unpack
-from box.data.field_changes import FieldChanges
 from box.data.format import FieldDef, TupleFormat
 from box.data.types import FieldType
 from box.errors import BoxError
@@ -90,6 +89,11 @@ def test_the_error_of_known_fields_is_that_of_the_tuple() -> None:
         FORMAT.validate_fields(new, fields)
 
 
+def checks_of(fmt: TupleFormat) -> update.FieldChecks:
+    """Return the checks of fields of which the first is a key."""
+    return {number: fmt.field_checker(number) or bool for number in range(1, 8)}
+
+
 FREE = TupleFormat([FieldDef("name"), FieldDef("value"), FieldDef("id", FieldType.NUMBER, is_nullable=True)])
 
 
@@ -106,7 +110,7 @@ def test_fields_change_as_in_an_update(row: list[Any], ops: list[Any]) -> None:
     for fmt in (FORMAT, FREE):
         for base in (0, 1):
             fields = unpack(pack(row))
-            if not FieldChanges(fmt, base, {0}).apply(fields, ops):
+            if not update.change_fields(fields, ops, fmt, base, checks_of(fmt)):
                 assert pack(fields) == pack(row)
                 continue
             assert pack(fields) == update.apply_update(pack(row), ops, fmt=fmt, index_base=base)
@@ -116,10 +120,13 @@ def test_fields_change_as_in_an_update(row: list[Any], ops: list[Any]) -> None:
 
 def test_usual_operations_are_applied() -> None:
     """Fields are named by number or name; all operations are applied or none."""
-    changes = FieldChanges(FORMAT, 1, {0})
+
+    def changes(fields: list[Any], ops: Any) -> bool:
+        return update.change_fields(fields, ops, FORMAT, 1, checks_of(FORMAT))
+
     fields: list[Any] = [1, "a", 0.5, 7]
-    assert changes.apply(fields, [["=", 2, "b"]])
-    assert changes.apply(fields, [["+", "value", 0.25], ["-", 4, 2]])
+    assert changes(fields, [["=", 2, "b"]])
+    assert changes(fields, [["+", "value", 0.25], ["-", 4, 2]])
     assert fields == [1, "b", 0.75, 5]
     for refused in (
         [["=", 1, 1]],
@@ -129,6 +136,7 @@ def test_usual_operations_are_applied() -> None:
         [["#", 4, 1]],
         "=",
     ):
-        assert not changes.apply(fields, refused)
-    assert not changes.apply(fields, [["=", 2, "c"], ["=", 3, "d"]])
+        assert not changes(fields, refused)
+    assert not changes(fields, [["=", 2, "c"], ["=", 3, "d"]])
+    assert not changes(fields, [["=", 2, "c"], ["=", 3]])
     assert fields == [1, "b", 0.75, 5]

@@ -9,8 +9,10 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from box.data.codec import pack, pack_float32, unpack
+from box.data.codec import pack, pack_array_header, pack_float32, unpack
 from box.data.format import FieldDef, TupleFormat
 from box.data.keydef import KeyDef, PartDef
 from box.data.times.points import Datetime, Interval
@@ -192,7 +194,7 @@ def test_what_each_type_takes(kind: T) -> None:
             for sample in samples:
                 if name in _TAKES[kind]:
                     assert form.validate(pack([sample])) == [sample]
-                    decoded = UUID(int=0) if name == "uuid" else sample  # it is part of no key
+                    decoded = {UUID: UUID(int=0), Decimal: Decimal(0)}.get(type(sample), sample)  # it is part of no key
                     assert form.validate_many([pack([sample])] * 3) == [[decoded]] * 3
                 else:
                     assert error_of(form, [sample])[0] == "FIELD_TYPE"
@@ -368,3 +370,32 @@ def test_large_texts_without_an_index_are_not_decoded(values: list[Any], expecte
         form.validate(pack(["7", *values[1:]]))
     with pytest.raises(BoxError, match="Invalid MsgPack"):
         form.validate(pack(values)[:-1])
+
+
+def test_values_without_a_key_are_only_checked() -> None:
+    """`validate_many` finds malformed decimals and UUIDs, also where it leaves their values out."""
+    raw = [1, Decimal("-12.34"), UUID(int=7)]
+    fields = [FieldDef(kind.value, kind) for kind in (T.UNSIGNED, T.DECIMAL, T.UUID)]
+    fmt = TupleFormat(fields, [KeyDef([PartDef(0, T.UNSIGNED)])])
+    assert fmt.validate_many([pack(raw), pack(raw)]) == [[1, Decimal(0), UUID(int=0)]] * 2
+    for number, kind in enumerate((T.DECIMAL, T.UUID), 1):
+        keyed = TupleFormat(fields, [KeyDef([PartDef(number, kind)])])
+        assert [found[number] for found in keyed.validate_many([pack(raw)])] == [raw[number]]
+    long = Decimal("1" * 38)
+    assert fmt.validate_many([pack([1, long, UUID(int=7)])]) == [[1, long, UUID(int=0)]]
+    good = pack(raw)
+    place = good.index(b"\x01\x02")  # the type of the decimal and its scale
+    for wrong in (b"\x01\x27", b"\x01\x02\xa1", b"\x01\x02\x01\x23\x44"):
+        with pytest.raises(BoxError):
+            fmt.validate_many([good[:place] + wrong + good[place + len(wrong) :]])
+
+
+@given(st.lists(st.sampled_from([0.5, 0xCA, "\u028a", "x" * 200, b"\xca", [0.25], 1e300, None]), max_size=4))
+def test_single_precision_floats_are_found(values: list[Any]) -> None:
+    """One in a field of type `double` is refused; the same byte elsewhere is not."""
+    fmt = TupleFormat([FieldDef("d", T.DOUBLE, is_nullable=True)], [])
+    rest = b"".join(map(pack, values))
+    head = pack_array_header(1 + len(values))
+    assert fmt.fits(head + pack(0.5) + rest, [0.5, *values])
+    with pytest.raises(BoxError, match="expected double, got float"):
+        fmt.validate(head + pack_float32(0.5) + rest)

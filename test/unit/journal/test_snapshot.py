@@ -22,6 +22,7 @@ from box.journal import (
     write_snapshot,
 )
 from box.journal import snapshot as snapshot_module
+from box.journal.rows import insert_body_prefix
 from box.journal.xlog import find_blocks
 from box.wire.row import Row
 from box.wire.tuple_run import TupleRun
@@ -235,3 +236,18 @@ def test_garbage_injection() -> None:
         list(reader.rows())
     with SnapshotReader(storage, PATH, force_recovery=True, errinj=errinj) as reader:
         assert list(reader.rows()) == []
+
+
+def test_rows_are_numbered_across_all_sizes_of_lsns() -> None:
+    """Rows count from 0, also around the numbers from which an lsn takes more bytes."""
+    tuples = [msgpack.packb([number]) for number in range(70_000)]
+    storage = MemoryStorage()
+    write_snapshot(
+        storage, ".", VCLOCK, UUID_1, [SnapshotSpace(512, tuples[:100]), SnapshotSpace(513, tuples[100:], 1)]
+    )
+    with SnapshotReader(storage, PATH) as reader:
+        rows = list(reader.rows())
+    assert [row.lsn for row in rows] == list(range(70_000))
+    first, second = insert_body_prefix(512), insert_body_prefix(513)
+    assert [row.body for row in rows] == [first + raw for raw in tuples[:100]] + [second + raw for raw in tuples[100:]]
+    assert [row.group_id for row in rows] == [0] * 100 + [1] * 69_900
