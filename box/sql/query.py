@@ -455,11 +455,14 @@ class _Core:
     def _compile_values(self, rows: list[list[sql_nodes.ResultColumn]], outer: QueryScope) -> None:
         check_count(len(rows[0]))
         names: list[str] = []
-        for row in reversed(rows):
-            names = [self._queries.new_name() if not isinstance(item.expr, sql_nodes.Name) else "" for item in row]
         compiler = self._queries.expressions(QueryScope(outer=outer))
+
+        def compiled(row: list[sql_nodes.Expr]) -> list[Typed]:
+            names[:] = [self._queries.new_name() if not isinstance(expr, sql_nodes.Name) else "" for expr in row]
+            return list(map(compiler.compile, row))
+
         items = [[item.expr for item in row if not isinstance(item.expr, sql_nodes.Star)] for row in rows]
-        self.rows = compiled_rows(items, compiler.compile)
+        self.rows = compiled_rows(items, compiled)
         if len({len(row) for row in rows}) > 1:
             raise generic("all VALUES must have the same number of terms")
         self.columns = [self._column(name, item) for name, item in zip(names, self.rows[0], strict=True)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from box.errors import BoxError, ErrorCode
 from box.sql import sql_nodes
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from box.sql.scope import KnownColumn, Relation, Typed
+
+_T = TypeVar("_T")
 
 COLUMNS_MAX: Final = 2000
 """The limit of Tarantool for the columns of a result."""
@@ -32,17 +34,15 @@ def check_count(columns: int) -> None:
         raise limit_exceeded("The number of columns in result set", columns, COLUMNS_MAX)
 
 
-def compiled_rows(
-    rows: list[list[sql_nodes.Expr]], compile_one: Callable[[sql_nodes.Expr], Typed]
-) -> list[list[Typed]]:
+def compiled_rows(rows: list[list[_T]], compile_row: Callable[[list[_T]], list[Typed]]) -> list[list[Typed]]:
     """Compile the rows of VALUES, the last one first: its errors come first. Only of integers that are too large the
     first one is reported.
     """
     try:
-        return [list(map(compile_one, row)) for row in reversed(rows)][::-1]
+        return list(map(compile_row, reversed(rows)))[::-1]
     except BoxError as error:
         if error.code == ErrorCode.INT_LITERAL_MAX:
-            return [list(map(compile_one, row)) for row in rows]
+            return list(map(compile_row, rows))
         raise
 
 

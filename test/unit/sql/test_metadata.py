@@ -133,6 +133,7 @@ def test_queries_in_on_are_named_after_the_result_columns(db: Session, join: str
         ("t.a from t join (select a + 1 as b from t) q on q.b = (select t.a + 1)", 1),
         ("t.a from t join (t as u join t as v on u.a = (select v.a + 1)) on 1 = 1", 1),
         ("a from t where a in (select a + 1 from t)", 1),
+        ("* from (values ((select min(a) from t), 2), (3, (select a from t)))", 5),
     ],
 )
 def test_views_and_queries_in_from_use_names(db: Session, query: str, names: int) -> None:
