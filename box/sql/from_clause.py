@@ -165,6 +165,8 @@ class FromCompiler:
         select = view_query(self._queries.catalogue.schema, space)
         query = self._queries.compile(select, None)
         self._open_views.pop()
+        if len(query.columns) != len(space.definition.fields):  # a table has got more columns since
+            raise client_error(ErrorCode.CREATE_SPACE, space.name, "number of aliases doesn't match provided columns")
         columns = []
         for place, (column, declared) in enumerate(zip(query.columns, columns_of(space), strict=True)):
             placed = _placed(column, alias, place)

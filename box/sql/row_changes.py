@@ -126,6 +126,7 @@ class ChangeRunner:
         count = len(space.definition.fields)
         defaults = self._defaults(ctx, space, set(range(count)) - set(places) if insert.select else set(range(count)))
         if insert.select is None:
+            check_count(insert, space, 0, len(insert.columns or ()))
             return [list(defaults)]
         given = await self._given_rows(ctx, key, insert, places, space, params, special)
         if len(places) == count and places == list(range(count)):
@@ -181,6 +182,7 @@ class ChangeRunner:
         """Return the query that gives the inserted rows, or None for DEFAULT VALUES."""
         select = insert.select
         if select is None:
+            check_count(insert, space, 0, len(insert.columns or ()))
             return None
 
         def make(compiler: QueryCompiler) -> Query:

@@ -289,7 +289,6 @@ class ExpressionParser(TokenReader):
 
     def _call(self) -> sql_nodes.Expr:
         name = name_of(self.advance())
-        self.option_ended()
         self.expect("(")
         if self.at("*") and name != "CHAR":
             self.advance()
@@ -301,6 +300,8 @@ class ExpressionParser(TokenReader):
         with self.stacked(3):
             args = [] if self.at(")") else self.expressions()
             self.needs(2)
+        if args:
+            self.option_ended()
         self.expect(")")
         return sql_nodes.FunctionCall(name, args, is_distinct)
 

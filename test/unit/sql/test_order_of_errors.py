@@ -322,6 +322,7 @@ def test_tables_are_looked_up_before_other_names(table: Session, query: str, nam
         ("values (1, 2), (n1)", "Can\u2019t resolve field 'N1'"),
         ("values (1, 2), (3)", "all VALUES must have the same number of terms"),
         ("insert into t(a) values (1, 2), (3)", "all VALUES must have the same number of terms"),
+        ("insert into t (a, n) default values", "0 values for 2 columns"),
         ("insert into t values (1), (2, 3)", "all VALUES must have the same number of terms"),
         ("insert into t values (5, 6), (n1())", "Function 'N1' does not exist"),
         (
@@ -364,6 +365,8 @@ def test_order_by_a_name_of_a_star(start: Start) -> None:
         ("select 1 as x, current", False),
         ("select null 'x', 2 y, current", False),
         ("select 1 x, -current", False),
+        ("select 1 x, f(current", False),
+        ("select 1 x, f(1) + current", True),
         ("select 1 x, cast(2 as current", False),
     ],
 )

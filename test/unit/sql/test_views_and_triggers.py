@@ -8,7 +8,7 @@ import pytest
 from box.data.codec import pack
 from box.wire.change import Request
 
-from .conftest import Session
+from .conftest import Session, Start
 
 
 @pytest.fixture
@@ -342,3 +342,14 @@ def test_each_run_of_a_trigger_counts_its_own_rows(db: Session) -> None:
         *(*row, ["b3", 3], ["a1", 3], ["a2", 1]),
         *(*row, ["b3", 9], ["a1", 3], ["a2", 1]),
     ]
+
+
+def test_a_view_of_a_table_that_has_got_a_column(start: Start) -> None:
+    db = start()
+    db.sql("create table t (id int primary key, a int)")
+    db.sql("create view w as select * from t")
+    db.sql("create view v as select a from t")
+    db.sql("alter table t add column b int")
+    text = "Failed to create space 'W': number of aliases doesn't match provided columns"
+    assert db.error("select 1 from w") == ("CREATE_SPACE", text)
+    assert db.sql("select * from v") == []
