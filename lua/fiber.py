@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 from box.eager import first_step
 from box.errors import BoxError, fiber_is_cancelled
 from box.journal.round import Round
+from box.txn.pending import Pending
 from lua.boundary import encode_error, error_from_exception
 
 Value = bytes | float | int | bool | None
@@ -74,6 +75,8 @@ class Waits:
         self.on_unexpected: Callable[[BaseException], None] | None = None
         self._lua: Scheduler | None = None
         self._last_token = 0
+        self.last_write: Pending | None = None
+        """The write of the last token that stands for one."""
         self._tokens: dict[int, Callable[[], None] | None] = {}
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._tasks: dict[asyncio.Task[Any], None] = {}
@@ -167,6 +170,10 @@ class Waits:
         token = self._last_token = self._last_token - 1
         self._tokens[token] = on_cancel
         return token
+
+    def forget_token(self, token: int) -> None:
+        """Forget a token that no fiber waits for."""
+        del self._tokens[token]
 
     def wake_plainly(self, token: int) -> None:
         """End a wait without a value, through shared memory, which Lua checks before anything else."""

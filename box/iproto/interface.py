@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from box.schema.access import Credentials, User
     from box.session import Context, RequestContext, Session, Sessions
     from box.sql.engine import Sql
-    from box.txn.pending import Outcome
+    from box.txn.pending import Outcome, Pending
     from box.txn.reads import Page
     from box.txn.transaction import Transaction
     from box.wire.ballot import Ballot
@@ -149,9 +149,15 @@ class CallWaveLike(Protocol):
         start: int,
         seconds: float,
         on_wait: Callable[[int, RequestContext, int], bool],
+        on_write: Callable[[int, int, Pending], bool],
     ) -> tuple[int, bytes | BoxError | None]: ...
 
     def tell_end(self, number: int, ended: Callable[[bytes | BoxError], None]) -> None: ...
+
+    @property
+    def is_behind(self) -> bool: ...
+
+    def fail(self, ctx: RequestContext, error: BoxError, ended: Callable[[BoxError], None]) -> None: ...
 
 
 class FunctionsLike(Protocol):

@@ -1,7 +1,8 @@
 """Fast path for CALL and EVAL: all such requests of one read are run with a single entry into Lua.
 
 The node's wave (`CallWaveLike`) takes packets of the usual form, runs their functions one after another and makes the
-replies. A function that waits is replied to at its end, as on the general path (`Dispatcher`), and the wave goes on. It
+replies. A function that waits is replied to at its end, as on the general path (`Dispatcher`), and the wave goes on. A
+function that ends with a write (`return space:replace{...}`) has its reply when the write ends, without a wait. A wave
 stops at the first function that needs more than a reply: one that has failed, has left a transaction open or has large
 results. Such a function is finished here. A packet of unusual form takes the general path from the beginning.
 """
@@ -12,11 +13,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from box.iproto.interface import CallWaveLike
+from box.wire.reply import reply_tuple
 
 if TYPE_CHECKING:
+    from box.errors import BoxError
     from box.iproto.connection import ServerConnection
     from box.iproto.server import IprotoServer
     from box.session import RequestContext
+    from box.txn.pending import Pending
 
 _REST: Final = 16
 """The number of calls that take the general path without an attempt, after the wave has refused a packet."""
@@ -58,9 +62,14 @@ class ServedCalls:
             dispatcher.function_waits(connection, ctx)
             return connection.takes_calls and server.in_flight <= server.limit and clock() < deadline
 
+        def on_write(kind: int, sync: int, write: Pending) -> bool:
+            server.in_flight += 1
+            write.on_done(partial(self._written, wave, connection, kind, sync))
+            return server.in_flight <= server.limit
+
         self._running = connection
         try:
-            count, outcome = wave.run(connection.session, data, pos, deadline - clock(), on_wait)
+            count, outcome = wave.run(connection.session, data, pos, deadline - clock(), on_wait, on_write)
         except Exception as bug:
             if not wave.position:
                 return 0  # the general path finds the exact error
@@ -76,6 +85,26 @@ class ServedCalls:
             assert wave.context is not None
             dispatcher.function_ended(connection, wave.kind, wave.context, outcome)
         return count
+
+    def _written(self, wave: CallWaveLike, connection: ServerConnection, kind: int, sync: int, write: Pending) -> None:
+        """Reply to a function that has ended with a write. Fibers that earlier writes have woken go on before that."""
+        server = self._server
+        server.leave()
+        if write.error is not None:
+            server.loop.call_soon(self._fail, wave, connection, kind, sync, write.error)
+        elif wave.is_behind:
+            server.loop.call_soon(self._answer, connection, sync, write)
+        else:
+            self._answer(connection, sync, write)
+
+    def _answer(self, connection: ServerConnection, sync: int, write: Pending) -> None:
+        self.drain(connection)
+        assert write.result is not None
+        connection.reply(reply_tuple(sync, self._server.schema.version, write.result))
+
+    def _fail(self, wave: CallWaveLike, connection: ServerConnection, kind: int, sync: int, error: BoxError) -> None:
+        ctx = connection.request_context(sync)
+        wave.fail(ctx, error, partial(self._server.dispatcher.function_ended, connection, kind, ctx))
 
     def drain(self, connection: ServerConnection) -> None:
         """Send the replies that a wave has made so far, because an out-of-band message must not overtake them."""

@@ -150,6 +150,7 @@ class Binding:
             self._waits.after_round(partial(told, pending))
         else:
             pending.on_done(told)
+        self._waits.last_write = pending
         return token
 
     def _ended(self, ctx: Context, token: int, shape: Shape | None, pending: Pending) -> None:

@@ -20,11 +20,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from box.data.marks import FIXARRAY
 from box.errors import BoxError
+from box.iproto.output import LARGE_SIZE
 from box.schema.access import may_execute_all
 from box.session import RequestContext
+from box.txn.pending import Pending
 from box.wire.constants import RequestType
 from lua.bindings.binding import Binding, exported, text
-from lua.boundary import decode_error
+from lua.boundary import decode_error, encode_error
+from lua.fiber import WOKEN
 
 if TYPE_CHECKING:
     from box.instance.node import Instance
@@ -48,6 +51,11 @@ _NO_RESULTS: Final = bytes((FIXARRAY,))
 OnWait = Callable[[int, RequestContext, int], bool]
 """Called when the function of a request waits, with the request type, its context and the number of its activation.
 Returns True if the wave may go on."""
+
+
+OnWrite = Callable[[int, int, Pending], bool]
+"""Called when the function of a request has returned the result of a write that is not complete, with the request
+type, the sync and the write. Returns True if the wave may go on."""
 
 
 class _SharedContext(RequestContext):
@@ -102,6 +110,8 @@ class CallWave(Binding):
         """The bytes of packets in `input`."""
         self._on_wait: OnWait | None = None
         """Called by the running wave for each function that waits; None between waves."""
+        self._on_write: OnWrite | None = None
+        """Called by the running wave for each function that ends with a write; None between waves."""
         self.context: _SharedContext | None = None
         super().__init__(runtime, node)
         node.stats.settle = self._count
@@ -148,6 +158,40 @@ class CallWave(Binding):
         is_done = state[_POSITION] >= self._size or state[_CHANGED] or session.credentials is not self._credentials
         return int(may_go_on and not is_done)
 
+    @exported("call_ends_with")
+    def ends_with(self, token: int) -> int | None:
+        """Reply to the last function when the write of `token`, its last act, has ended. Returns as `is_clean` does;
+        or None if the function has to wait, because the write runs triggers, or has no result or a large one.
+        """
+        waits = self._waits
+        write = waits.last_write
+        assert write is not None
+        if write.done or write.may_be_cancelled or write.result is None or len(write.result) >= LARGE_SIZE:
+            return None
+        waits.forget_token(token)
+        write.take_callers()
+        on_write = self._on_write
+        assert on_write is not None
+        may_go_on = on_write(self.kind, self.sync, write)
+        return self.is_clean() if may_go_on else _DIRTY
+
+    def fail(self, ctx: RequestContext, error: BoxError, ended: Callable[[BoxError], None]) -> None:
+        """Pass to `ended` the error with which a function ends whose last write has failed with `error`."""
+        if self.runtime.closed:
+            return
+        self.note_error(ctx, error)
+
+        def told(outcome: Values | BoxError) -> None:
+            assert isinstance(outcome, BoxError)
+            ended(outcome)
+
+        self.runtime.start_then(told, self.runtime.handle_of("box.fail_call"), encode_error(error), ctx=ctx)
+
+    @property
+    def is_behind(self) -> bool:
+        """True if fibers have not gone on yet whose waits have ended."""
+        return self.runtime.cells[WOKEN] > 0
+
     def _make_context(self) -> _SharedContext:
         session = self._session
         assert session is not None
@@ -191,12 +235,13 @@ class CallWave(Binding):
         return bytes(self._output[start : self._taken])
 
     def run(
-        self, session: Session, data: bytes, start: int, seconds: float, on_wait: OnWait
+        self, session: Session, data: bytes, start: int, seconds: float, on_wait: OnWait, on_write: OnWrite
     ) -> tuple[int, bytes | BoxError | None]:
         """Serve the requests of `data` from `start` on for about `seconds`.
 
         `on_wait(type, context, number)` is called for each function that waits, with the number for `tell_end`; it
-        returns whether the wave may go on.
+        returns whether the wave may go on. `on_write(type, sync, write)` does the same for each function that has ended
+        with a write that is not complete; the end of the write is that of the request.
 
         Returns the number of requests taken, and the outcome of the last one: None if its reply is among the others or
         it waits; otherwise its results as one encoded array, or its error. Unless the outcome is None, `context` is the
@@ -213,11 +258,12 @@ class CallWave(Binding):
         state = self._state
         state[_POSITION] = state[_OUTPUT] = self._taken = self._served = 0
         state[_VERSION] = schema.version & _U32
-        self._session, self._credentials, self.context, self._on_wait = session, credentials, None, on_wait
+        self._session, self._credentials, self.context = session, credentials, None
+        self._on_wait, self._on_write = on_wait, on_write
         try:
             outcome = self._outcome(self.runtime.start_wave(self._make_context, self._entry, size, seconds))
         finally:
-            self._session = self._on_wait = None
+            self._session = self._on_wait = self._on_write = None
             self._count()
             session.sync = self.sync
         return self._served, outcome

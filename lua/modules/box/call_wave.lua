@@ -16,14 +16,16 @@ local python = require('internal.python')
 local registry = require('internal.registry')
 local outermost = require('internal.outermost')
 local running = require('internal.scheduler').running
+local wait = require('internal.wait')
 
 local band, rshift, tobit = bit.band, bit.rshift, bit.tobit
 local check = decoder.check
 local find, compile = entry.find, entry.compile
 local decode_args_at, encode_args, encode_args_at = msgpack.decode_args_at, msgpack.encode_args, msgpack.encode_args_at
+local getinfo = debug.getinfo
 local getfenv, globals, rawget, select, type = getfenv, _G, rawget, select, type
 local seconds = python.seconds or require('clock').monotonic
-local call_is_clean = python.call_is_clean
+local call_is_clean, call_ends_with = python.call_is_clean, python.call_ends_with
 
 local M = {}
 
@@ -199,12 +201,39 @@ local function give_chunk_back(text, chunk)
     end
 end
 
+-- Set while a function returns that has ended with a write: what `call_is_clean` would return.
+local verdict_of_write
+
+-- Called before a write waits, with its token. Returns true if the write is the last act of the function of a request,
+-- which returns its result with a tail call. Then nothing is left of the function that could see the end of the write,
+-- so Python replies at that end, and the wave goes on in the same fiber.
+function M.ends_with(token)
+    local strand = running.strand
+    if strand == nil or strand.run ~= M.serve or strand.activation then
+        return false
+    end
+    local fiber = strand.fiber
+    -- Level 3 is the caller of the space's method. After a tail call of the request's function it is a pcall of
+    -- `outermost`, and level 4 is the other one.
+    local caller = getinfo(5, 'f')
+    if caller == nil or caller.func ~= outermost or fiber.is_seen or fiber.cancelled or fiber.on_yield then
+        return false
+    end
+    verdict_of_write = call_ends_with(token)
+    return verdict_of_write ~= nil
+end
+
 -- Writes the reply of a request. Returns nil if the wave may continue, else the result of `serve`.
 local function answer(strand, sync, ...)
     if strand.activation then    -- the function has waited, so Python waits for its results
         return encode_args(...)
     end
     local pos = get_state(OUT)
+    if verdict_of_write then    -- the reply follows the end of the write
+        local verdict = verdict_of_write
+        verdict_of_write = nil
+        return (verdict ~= CLEAN or get_state(CHANGED) ~= 0) and DONE or nil
+    end
     local size, large = encode_args_at(output + (pos + REPLY_SIZE), output_size - pos - REPLY_SIZE, ...)
     local fiber, verdict = strand.fiber, CLEAN
     if fiber.has_context then
@@ -281,6 +310,14 @@ local function serve(limit, budget)
     return result or DONE
 end
 
+M.serve = serve
+
+-- Called by Python: fails as the function would have done whose write has failed with this error.
+local function fail(problem)
+    outermost(wait, false, problem)
+end
+
 python.entry('box.call_wave', registry.ref(serve))
+python.entry('box.fail_call', registry.ref(fail))
 
 return M

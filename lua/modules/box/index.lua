@@ -6,6 +6,7 @@
 local arguments = require('internal.arguments')
 local box_error = require('box.error')
 local check_index = require('box.usage').index
+local call_wave = require('box.call_wave')
 local direct = require('box.direct')
 local ffi = require('ffi')
 local finish = require('box.finish')
@@ -17,6 +18,7 @@ local tuples = require('internal.tuple')
 local changes = require('box.changes')
 local open_cursor = require('box.iterator').open
 local wait = require('internal.wait')
+local ends_with = call_wave.ends_with
 
 local getmetatable, next, select, type = getmetatable, next, select, type
 local tuple_raw, salted_raw, is_tuple = tuples.raw, tuples.salted_raw, tuples.is
@@ -344,6 +346,8 @@ end
 local function changed_tuple(space_id, result, problem, sent)
     if type(result) == 'string' then
         return new_salted(result, space_id)
+    elseif type(result) == 'number' and result < 0 and ends_with(result) then
+        return nil
     end
     result = wait(result, problem)
     if result == nil then

@@ -50,6 +50,14 @@ function echo(...) return ... end
 function nothing() end
 function put(id) return s:replace{id, 'name', 1.5} end
 function get(id) return s:get{id} end
+function changes(id) return s:update({id}, {{'=', 2, 'other'}}) end
+function removes(id) return s:delete{id} end
+function catches(id) return pcall(s.replace, s, {id, 'caught'}) end
+function catches_twice(id) return pcall(pcall, s.replace, s, {id, 'caught'}) end
+function passes_on(id) return changes(id) end
+function puts_late(id) local tuple = s:replace{id, 'late'} return tuple end
+function puts_then_fails(id) s:replace{id, 'left'} error('after ' .. id) end
+function puts_in_new_fiber(id) local f = fiber.new(put, id + 500) f:set_joinable(true) return select('#', f:join()) end
 function all() return s:select({}, {limit = 3}) end
 function twice(id) box.begin() s:replace{id} s:replace{id, 2} box.commit() return s:get{id} end
 function open(id) box.begin() s:replace{id, 'open'} return id end
@@ -466,3 +474,90 @@ def test_a_wave_gives_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     packets, taken = _serve(_numbered([_eval(busy)] * 10), monkeypatch, tmp_path)
     assert len(packets) == 10
     assert taken == [1] * 10
+
+
+_LAST_WRITES = ("put", "put", "put", "changes", "removes", "passes_on", "catches", "catches_twice", "puts_late")
+_FAILING = "box.error.injection.set('ERRINJ_WAL_WRITE', true)"
+_SYNCHRONOUS = """
+box.cfg{replication_synchro_quorum = 2, replication_synchro_timeout = 0.001}
+s:alter{is_sync = true}
+"""
+
+
+def _writing_program(seed: int) -> list[Row]:
+    """Generate requests that write, most of them with their last act, to keys of their own."""
+    choice, rows = random.Random(seed), []
+    for number in range(1000, 1200):
+        name = choice.choice([*_LAST_WRITES, "puts_then_fails", "puts_in_new_fiber", "echo", "session"])
+        rows += [_call("put", number), _call(name, number)]
+        rows.append(_eval("return box.space.waves:replace{...}", number, choice.randrange(5)))
+        if choice.random() < 0.1:
+            rows.append(_call("box.space.waves:replace", [number, "directly"]))
+    return _numbered(rows)
+
+
+@pytest.mark.parametrize("trouble", ["", _FAILING, _SYNCHRONOUS])
+@pytest.mark.parametrize("seed", range(2))
+def test_functions_that_end_with_a_write_get_the_replies_of_the_general_path(
+    seed: int, trouble: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Results and errors of `return space:replace{}` are the same, and so are statistics and the data."""
+    rows, answers = _writing_program(seed), []
+    size = 40
+    if trouble:  # then the error of a write depends on whether it is behind another one that fails
+        rows, size = rows[:200], 1
+    ends = [_eval("return box.error.injection.set('ERRINJ_WAL_WRITE', false), s:select({}, {limit = 1000})")]
+    monkeypatch.setattr("test.unit.boxlua.test_call_waves.SERVER", SERVER + b"rawset(_G, 's', s)\n" + trouble.encode())
+    monkeypatch.chdir(tmp_path)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        for name, path in (("waves", nullcontext()), ("general", _general_path(monkeypatch))):
+            (tmp_path / name).mkdir()
+            with path:
+                packets, totals = runner.run(_served_in_batches(rows, ends, size, str(tmp_path / name)))
+            answers.append([*sorted(map(_shown, packets)), totals])
+    for mine, other in zip(*answers, strict=True):
+        assert mine == other
+
+
+async def _served_in_batches(rows: list[Row], ends: list[Row], size: int, directory: str) -> list[Any]:
+    instance = LuaInstance(directory)
+    try:
+        await instance.runtime.eval(SERVER, msgpack.packb(["write"]))
+        client = await _Client.connect(instance)
+        packets = [
+            packet for start in range(0, len(rows), size) for packet in await client.ask(rows[start : start + size])
+        ]
+        packets += await client.ask([Row(row.type, sync=10_000, body=row.body) for row in ends])
+        totals = {name: counter["total"] for name, counter in instance.node.stats.show_box().items()}
+        client.close()
+        return [packets, totals]
+    finally:
+        await instance.stop()
+
+
+def test_a_function_that_ends_with_a_write_keeps_no_fiber(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Only functions wait that go on after their write, or catch its error."""
+    waited: list[int] = []
+    goes_on = CallWave.goes_on
+
+    def counted(self: CallWave, activation: int, fiber_id: int) -> int:
+        waited.append(self.sync)
+        return goes_on(self, activation, fiber_id)
+
+    monkeypatch.setattr(CallWave, "_exports", {**CallWave._exports, "counted": "call_waits"})
+    monkeypatch.setattr(CallWave, "counted", counted, raising=False)
+    rows = _numbered(
+        [_call(name, 7) for name in ("put", "changes", "passes_on", "removes", "catches", "puts_late", "put")]
+    )
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        packets, _ = runner.run(_answers(rows, "write", str(tmp_path), are_together=True))
+    assert waited == [5, 6]
+    assert len(packets) == 7
+
+
+def test_a_function_that_waited_first_goes_on_before_later_replies(tmp_path: Path) -> None:
+    """A reply that waits for the log does not overtake functions whose writes were before."""
+    rows = _numbered([_call("puts_late", 1), *[_call("put", number) for number in range(2, 10)]])
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        packets, _ = runner.run(_answers(rows, "write", str(tmp_path), are_together=True))
+    assert [decode_row(packet).sync for packet in packets] == list(range(1, 10))
