@@ -4,6 +4,8 @@
 [scheme://][login[:password]@]host[:service][/path][?query][#fragment]
 [login[:password]@]unix/:path          a unix socket, absolute or beginning with `./`
 [login[:password]@]/path               the same
+/path[?query][#fragment]               with a query or a fragment: a path without a host
+@[/path][?query][#fragment]            only the query and the fragment count
 service                                digits alone: a port of any local address
 ```
 
@@ -40,6 +42,8 @@ _FORMS: Final = (
     rf"{_USER}(?P<unix>/(?:{_PATH_CHAR}++(?:/{_PATH_CHAR}*+)*)?)",
     rf"{_SCHEME}{_USER}unix/:(?P<unix>{_SOCKET_PATH})(?::(?P<path>(?:/{_PATH_CHAR}*+)*))?{_TAIL}",
     rf"{_SCHEME}{_USER}{_HOST}(?::(?P<service>\d+|[A-Za-z]*))?(?P<path>(?:/{_PATH_CHAR}*+)*){_TAIL}",
+    rf"(?P<path>/(?:{_PATH_CHAR}++(?:/{_PATH_CHAR}*+)*)?)(?=[?#]){_TAIL}",
+    rf"@(?:/{_PATH_CHAR}*+)*{_TAIL}",
     rf"(?=.){_TAIL}",
 )
 """The forms of an address. The first address that needs them compiles them, which takes 8 ms; usual addresses are taken
@@ -130,7 +134,7 @@ def _plain_parts(text: str) -> dict[str, str] | None:
 def _of_groups(parts: dict[str, str]) -> Uri | None:
     if "unix" in parts:
         parts["host"], parts["service"] = UNIX_HOST, parts.pop("unix")
-    elif parts.keys() - {"service", "query", "fragment"}:
+    elif parts.keys() - {"service", "path", "query", "fragment"}:
         parts["host"] = parts.get("ipv4") or parts.get("ipv6") or parts.pop("name")
     for name in ("service", "path"):
         if not parts.get(name):

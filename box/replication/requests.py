@@ -301,7 +301,7 @@ class ReplicaRequests:
 
     async def _subscribe(self, ctx: Context, connection: PeerConnection, row: Row, peer: str) -> None:
         self._check_configured()
-        request = messages.decode_replication(row)
+        request = messages.decode_replication(row, messages.SUBSCRIBE_KEYS)
         uuid = _instance_uuid(request)
         self._check_not_self(uuid)
         if self.options.is_anonymous and not request.anon:

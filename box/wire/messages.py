@@ -179,9 +179,13 @@ class ReplicationRequest:
 
 JOIN_KEYS = frozenset({Key.INSTANCE_UUID, Key.SERVER_VERSION})
 REGISTER_KEYS = frozenset({Key.INSTANCE_UUID, Key.VCLOCK})
+SUBSCRIBE_KEYS = frozenset(
+    {Key.INSTANCE_UUID, Key.VCLOCK, Key.SERVER_VERSION, Key.REPLICA_ANON, Key.ID_FILTER, OwnKey.FETCH}
+)
+"""Without the UUID of the replica set: the replica compares it with the one in the answer."""
 
 
-def decode_replication(row: Row, keys: frozenset[Key] | None = None) -> ReplicationRequest:
+def decode_replication(row: Row, keys: frozenset[int] | None = None) -> ReplicationRequest:
     """Decode the body of a replication request or answer. With `keys` all other keys are ignored, as in Tarantool.
 
     Raises:

@@ -12,6 +12,7 @@ from box.errors import BoxError
 from box.wire.ballot import Ballot
 from box.wire.constants import RequestType
 from box.wire.messages import (
+    SUBSCRIBE_KEYS,
     Claim,
     Promotions,
     RaftRequest,
@@ -66,6 +67,16 @@ def test_subscribe() -> None:
     )
     assert (request.version_id, request.anon, request.id_filter) == (0x020801, True, frozenset({1, 3}))
     assert 0x51 not in unpacked(subscribe_row(CLUSTER, INSTANCE, CLOCK))
+
+
+def test_subscriptions_ignore_the_uuid_of_the_replica_set() -> None:
+    """Even a malformed one, as in Tarantool; with the keys of all messages it is an error."""
+    row = subscribe_row(CLUSTER, INSTANCE, CLOCK)
+    row.body = row.body.replace(str(CLUSTER).encode(), b"?" * len(str(CLUSTER)))
+    request = decode_replication(row, SUBSCRIBE_KEYS)
+    assert (request.replicaset_uuid, request.instance_uuid) == (None, INSTANCE)
+    with pytest.raises(BoxError, match="UUID"):
+        decode_replication(row)
 
 
 def test_a_list_of_instances_to_fetch() -> None:
