@@ -332,9 +332,13 @@ class ExpressionCompiler:
             word = " AND " if op == "=" else " OR "
             return Typed("(" + word.join(self.comparison(op, *pair).sql for pair in pairs) + ")", "boolean", "bool")
         sql = self.comparison(op, *pairs[-1]).sql
+        # An index can find the rows of OR. But SQLite evaluates both sides of it, and a comparison may fail.
+        is_safe = all(are_alike(*pair) for pair in pairs)
         for left, right in reversed(pairs[:-1]):
-            strict = self.comparison(op[0], left, right).sql
-            sql = f"({strict} OR ({self.comparison('=', left, right).sql} AND {sql}))"
+            strict, equal = self.comparison(op[0], left, right).sql, self.comparison("=", left, right).sql
+            sql = (
+                f"({strict} OR ({equal} AND {sql}))" if is_safe else f"(CASE WHEN {equal} THEN {sql} ELSE {strict} END)"
+            )
         return Typed(sql, _comparison_type(op), "bool")
 
     @staticmethod

@@ -393,3 +393,20 @@ def test_the_first_integer_that_is_too_large(table: Session) -> None:
     text = "exceeds the supported range [-9223372036854775808, 18446744073709551615]"
     for query in "values (99999999999999999999), (99999999999999999998)", "select 99999999999999999999, 2e1":
         assert table.error(query) == ("INT_LITERAL_MAX", f"Integer literal 99999999999999999999 {text}")
+
+
+@pytest.mark.parametrize(
+    ("comparison", "expected"),
+    [
+        ("(n, s) > (0, 2)", [[True], [True], [None]]),
+        ("(n, s) < (9, 2)", [[True], [True], [None]]),
+        ("(a, n, s) <= (1, 0, 2)", [[False], [False], [False]]),
+        ("(a, b, n, s) > (3, true, 1, 2)", [[False], [False], [None]]),
+    ],
+)
+def test_only_equal_values_lead_to_the_next_ones_of_a_row(
+    table: Session, comparison: str, expected: list[list[bool | None]]
+) -> None:
+    assert table.sql(f"select {comparison} from t") == expected
+    error = "SQL_TYPE_MISMATCH", "Type mismatch: can not convert y to numeric"
+    assert table.error("select (n, s) > (2, 2) from t where a = 2") == error
