@@ -100,10 +100,14 @@ class IprotoServer:
 
     async def stop_listening(self) -> None:
         """Accept no more connections; open ones stay."""
-        if self._listener is None:
+        listener, self._listener = self._listener, None
+        if listener is None:
             return
-        self._listener.close()
-        self._listener = None
+        try:
+            if listener.stop_accepting():
+                await asyncio.sleep(0)
+        finally:
+            listener.close()
 
     @property
     def bound_address(self) -> str | None:

@@ -42,6 +42,13 @@ class Listener(Protocol):
     def replaced(self) -> Replaced | None:
         """The file that the unix socket has replaced, or None."""
 
+    def stop_accepting(self) -> bool:
+        """Accept no more connections. Returns True if `close` should come a turn of the loop later.
+
+        In that turn asyncio makes the transports of connections that it has accepted. It forgets those of a closed
+        server, without closing them.
+        """
+
     def close(self) -> None:
         """Accept no more connections; open ones stay."""
 

@@ -186,6 +186,14 @@ class SocketListener:
     def address(self) -> str:
         return address_text(self._address)
 
+    def stop_accepting(self) -> bool:
+        loop = self._server.get_loop()
+        if not isinstance(loop, asyncio.SelectorEventLoop):
+            return False
+        for sock in self._server.sockets:
+            loop.remove_reader(sock.fileno())
+        return True
+
     def close(self) -> None:
         self._server.close()
         if self._path is not None:

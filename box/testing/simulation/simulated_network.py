@@ -291,6 +291,10 @@ class SimulatedListener:
         """Make the other end of a connection."""
         raise NotImplementedError
 
+    def stop_accepting(self) -> bool:
+        """Do nothing: no connection is accepted between two turns."""
+        return False
+
     def close(self) -> None:
         """Accept no more connections."""
         self._network.stop_listening(self)

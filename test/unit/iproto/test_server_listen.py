@@ -181,8 +181,7 @@ def test_tarantool_client() -> None:
     run(scenario())
 
 
-# Not 2: if asyncio's server is closed at that moment, asyncio itself fails while it makes the transport (`_attach`).
-@pytest.mark.parametrize("turns", [0, 1, 3])
+@pytest.mark.parametrize("turns", range(4))
 def test_a_connection_that_is_being_accepted_while_the_server_is_closed(tmp_path: Any, turns: int) -> None:
     """The loop makes a connection in several turns; one that is complete after the end of the server is broken off."""
 
