@@ -7,6 +7,7 @@ import csv
 import hashlib
 import io
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -169,6 +170,23 @@ def test_directories_without_files(tmp_path: Path, capfd: pytest.CaptureFixture[
     assert main([str(tmp_path), "SELECT 1"]) == 1
     error = capfd.readouterr().err
     assert error == f"lunabox sql: No snapshot in {tmp_path} can be read\n"
+
+
+def test_files_that_are_cut_off(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The error names the file by the path that the user gave, or at least the directory, and the option that helps."""
+    shutil.copytree(directory, tmp_path / "cut")
+    monkeypatch.chdir(tmp_path)
+    snapshot = max(Path("cut").glob("*.snap"))
+    snapshot.write_bytes(snapshot.read_bytes()[:-4])
+    assert main(["cut/", "SELECT 1"]) == 1
+    assert capfd.readouterr().err == f"lunabox sql: snapshot `{snapshot}' has no EOF marker\n"
+    assert main([str(snapshot), "SELECT 1"]) == 1
+    assert capfd.readouterr().err == f"lunabox sql: snapshot `{snapshot}' has no EOF marker\n"
+    snapshot.write_bytes(b"")
+    assert main(["cut", "SELECT 1"]) == 1
+    assert capfd.readouterr().err == "lunabox sql: cut: Unexpected end of file, run with --skip-corrupt\n"
 
 
 def test_broken_files(directory: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
