@@ -204,3 +204,22 @@ def test_broken_files(directory: Path, tmp_path: Path, capfd: pytest.CaptureFixt
     second = capfd.readouterr()
     assert second.out.splitlines()[1] == "1"
     assert second.err
+
+
+def test_many_rows_are_each_written_once(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Rows are formatted in slices."""
+    query = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r WHERE x < 2500) SELECT x FROM r"
+    assert main([str(directory), query, "--format", "csv"]) == 0
+    assert capfd.readouterr().out.split() == ["X", *map(str, range(1, 2501))]
+    assert main([str(directory), query, "--format", "json"]) == 0
+    assert [json.loads(line)["X"] for line in capfd.readouterr().out.splitlines()] == list(range(1, 2501))
+
+
+def test_repeated_names_get_numbers_in_json(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main([str(directory), "SELECT 1 AS a, 2 AS a, 3 AS a", "--format", "json"]) == 0
+    assert json.loads(capfd.readouterr().out) == {"A": 1, "A_2": 2, "A_3": 3}
+
+
+def test_help_succeeds(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    assert "lunabox sql" in capfd.readouterr().out

@@ -235,3 +235,14 @@ def test_arguments_of_a_wrong_type_are_named(cursor: DatabaseCursor) -> None:
             dbapi.connect(wrong)
     with pytest.raises(dbapi.OperationalError, match="The node is not started"):
         dbapi.connect(BlockingNode())
+
+
+def test_an_error_has_the_number_of_tarantool(cursor: DatabaseCursor) -> None:
+    with pytest.raises(dbapi.ProgrammingError) as caught:
+        cursor.execute("SELEC 1")
+    assert caught.value.code == box.ErrorCode.SQL_SYNTAX_NEAR_TOKEN
+
+
+def test_a_later_connection_need_not_repeat_the_options(tmp_path: Path) -> None:
+    with dbapi.connect(tmp_path, wal_mode="none"), dbapi.connect(tmp_path) as second:
+        assert second.cursor().execute("SELECT 1").fetchone() == (1,)
