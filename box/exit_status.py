@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from typing import Final
 
@@ -10,6 +11,20 @@ INTERRUPTED: Final = 130
 """128 + SIGINT."""
 PIPE_CLOSED: Final = 141
 """128 + SIGPIPE."""
+
+
+def end_at_interrupt() -> None:
+    """Let Ctrl-C end the process at once, without a traceback. Call it before the imports of a command, where nothing
+    is worth a clean-up. An ignored Ctrl-C stays ignored.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def raise_at_interrupt() -> None:
+    """Undo `end_at_interrupt`: Ctrl-C raises KeyboardInterrupt again."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def after_closed_pipe() -> int:

@@ -1,7 +1,7 @@
 """Moves this process into the background: `box.cfg{background = true}`.
 
-The child of a fork goes on where the process was, in a session of its own and without a terminal; the process itself
-ends with 0, so that a shell goes on. Facts of a running Tarantool: standard input leads nowhere, standard output and
+The process forks. The child continues the program, in a session of its own and without a terminal. The parent ends with
+0, so that a shell goes on. Facts of a running Tarantool: standard input leads nowhere, standard output and
 error lead to the log.
 """
 

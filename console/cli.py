@@ -16,6 +16,7 @@ import os
 import sys
 from typing import NoReturn
 
+from box.exit_status import INTERRUPTED, end_at_interrupt, raise_at_interrupt
 from console.command_texts import COMMANDS, HELP, version_text
 
 USAGE_ERROR = 64  # EX_USAGE of sysexits.h
@@ -29,6 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run_and_leave(arguments: list[str]) -> NoReturn:
+    end_at_interrupt()  # until a command, or `process_signals`, handles it
     gc.disable()  # imports leave few objects to collect; `interpreter.tune` enables the collector again
     if _has_told_about_itself(arguments):
         os._exit(0)
@@ -58,7 +60,11 @@ def _run(arguments: list[str]) -> int:
     if arguments and arguments[0] in COMMANDS:
         gc.enable()
         command = importlib.import_module(f"console.commands.{arguments[0]}")
-        return int(command.main(arguments[1:]))
+        raise_at_interrupt()
+        try:
+            return int(command.main(arguments[1:]))
+        except KeyboardInterrupt:
+            return INTERRUPTED
     try:
         options = parse_arguments(arguments)
     except UsageError as error:

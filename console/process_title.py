@@ -6,8 +6,8 @@ memory of the command line, as the kernel gave it:   arg_start | argument NUL ar
 ```
 
 Its position is in /proc/self/stat. A new command line overwrites it and may not be longer: the rest becomes NUL, and
-words without room are dropped. A title may go on in the memory of the environment, which follows, after the environment
-was moved; the kernel then shows it to its end.
+words without room are dropped. A title may be longer: the environment, which follows in memory, is moved elsewhere, and
+the title takes its place too. The kernel then shows the title to its end.
 """
 
 from __future__ import annotations

@@ -91,8 +91,10 @@ def connect(
     connection is closed. Each connection has a session of the user admin, and transactions of its own.
 
     Raises:
-        OperationalError: the node cannot start, or the directory belongs to another process.
-        ProgrammingError: an option is wrong, or the node runs with other options.
+        OperationalError: the node cannot start, because an option has a wrong value or another process has the
+            directory; or the `box.sync.Node` does not run.
+        ProgrammingError: an option does not exist, `database` has another type, or the node of the directory runs with
+            other options.
         NotSupportedError: both `memtx_use_mvcc_engine` and `autocommit` are off.
     """
     with translated():
@@ -101,12 +103,24 @@ def connect(
                 raise ProgrammingError("a node that runs takes no options: use its configure()")
             return DatabaseConnection(database, None, autocommit=autocommit)
         check_names("connect()", options)
+        _check_path(database)
         shared = SharedNode.of(database, {**options})
         try:
             return DatabaseConnection(shared.node, shared, autocommit=autocommit)
         except BaseException:
             shared.release()
             raise
+
+
+def _check_path(database: object) -> None:
+    if not isinstance(database, str | PathLike | None):
+        kind = type(database).__name__
+        raise ProgrammingError(f"a database is a path, a box.sync.Node or None, not {kind}: {database!r}")
+
+
+def _check_text(text: object) -> None:
+    if not isinstance(text, str):
+        raise ProgrammingError(f"a statement is a str, not {type(text).__name__}: {text!r}")
 
 
 class DatabaseConnection:
@@ -153,6 +167,8 @@ class DatabaseConnection:
 
         Raises:
             NotSupportedError: it is set to False, and `memtx_use_mvcc_engine` is off.
+            InterfaceError: it is set, and the connection is closed.
+            OperationalError: it is set to True, and the commit has failed; see `commit`.
         """
         return self._autocommit
 
@@ -250,6 +266,7 @@ class DatabaseConnection:
                 if result is None:
                     return thread.call(lambda: self._run_rest(_Repeated(text, [parameters], changes_rows)))
             except (BoxError, TypeError, RuntimeError) as error:  # as `translated`, which takes two microseconds
+                _check_text(text)
                 raise translation(error) from error
         return Executed(result, result.row_count if changes_rows or result.columns else -1)
 
@@ -257,10 +274,11 @@ class DatabaseConnection:
         """Run a changing statement once for each set of parameters in `given`.
 
         Raises:
-            ProgrammingError: the statement returns rows.
+            ProgrammingError: the statement is not INSERT, REPLACE, UPDATE or DELETE.
         """
         with self._lock, translated():
             self._check_open()
+            _check_text(text)
             work = _Repeated(text, given, self._core.sql.changes_rows(text))
             if not work.changes_rows:
                 raise ProgrammingError("executemany() takes INSERT, REPLACE, UPDATE or DELETE")

@@ -65,7 +65,7 @@ class DatabaseCursor:
         the cursor.
 
         Raises:
-            ProgrammingError: the statement returns rows.
+            ProgrammingError: the statement is not INSERT, REPLACE, UPDATE or DELETE.
             Error: see `box.dbapi.exceptions`.
         """
         self._check_open()

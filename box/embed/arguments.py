@@ -80,6 +80,28 @@ def part_list(parts: Any) -> Any:
     return list(parts) if isinstance(parts, Iterable) else parts
 
 
+def field_list(fields: Any) -> list[Any]:
+    """Return the fields of a format as a list.
+
+    Raises:
+        TypeError: the format is no list of fields, for instance a single name.
+    """
+    if isinstance(fields, (*_TEXTS, Mapping)) or not isinstance(fields, Iterable):
+        raise TypeError(f"a format is a list of fields, such as ['id', ('name', 'string')], not {fields!r}")
+    return list(fields)
+
+
+def checked_function(function: Any) -> Any:
+    """Return a function that the node is to call.
+
+    Raises:
+        TypeError: it cannot be called.
+    """
+    if not callable(function):
+        raise TypeError(f"a function is needed, not {type(function).__name__}: {function!r}")
+    return function
+
+
 def rows_of(caller: str, rows: Iterable[Any]) -> Iterable[Any]:
     """Return the rows of a call that stores many, after a check that they are several rows.
 
@@ -96,6 +118,7 @@ def limit_of(limit: int | None) -> int:
 
     Raises:
         TypeError: the limit is not an integer.
+        ClientError: ILLEGAL_PARAMS, it is negative.
     """
     if limit is None:
         return NO_LIMIT
@@ -104,6 +127,19 @@ def limit_of(limit: int | None) -> int:
     if limit < 0:
         raise illegal_params("limit must not be negative")
     return limit
+
+
+def check_offset(offset: int) -> None:
+    """Check the number of rows to skip.
+
+    Raises:
+        TypeError: the offset is not an integer.
+        ClientError: ILLEGAL_PARAMS, it is negative.
+    """
+    if not isinstance(offset, int):
+        raise TypeError(f"offset is a number of rows, not {offset!r}")
+    if offset < 0:
+        raise illegal_params("offset must not be negative")
 
 
 NO_LIMIT: Final = 2**32 - 1
@@ -121,6 +157,6 @@ def iterator_type(iterator: IteratorName | IteratorType | None, key: list[Any]) 
     if isinstance(iterator, IteratorType):
         return iterator
     try:
-        return IteratorType[iterator.upper()]
-    except KeyError:
+        return IteratorType[iterator.upper()] if isinstance(iterator, str) else IteratorType(iterator)
+    except (KeyError, ValueError):
         raise client_error(ErrorCode.ITERATOR_TYPE, iterator) from None

@@ -14,6 +14,7 @@ import asyncio
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from box.embed.arguments import checked_function
 from box.embed.callables import FunctionTable, session_hook
 from lua.boundary import description_of
 
@@ -24,6 +25,18 @@ if TYPE_CHECKING:
 
 SHUTDOWN_SECONDS = 3.0
 """The time that all on_shutdown triggers together may take, in seconds, as in Tarantool."""
+
+
+def name_of(function: PythonFunction) -> str:
+    """Return the name of a function, under which Lua finds it.
+
+    Raises:
+        TypeError: it cannot be called, or has no name.
+    """
+    name = getattr(checked_function(function), "__name__", None)
+    if not isinstance(name, str):
+        raise TypeError(f"{function!r} has no name: use node.function('name')(...)")
+    return name
 
 
 class NodeTrigger:
@@ -51,13 +64,13 @@ class Declarations:
 
     def function(self, name: str, function: PythonFunction) -> None:
         """Declare a function. It replaces an earlier one with the same name."""
-        self._functions[name] = function
+        self._functions[name] = checked_function(function)
         if self._table is not None:
             self._table.define(name, function)
 
     def trigger(self, kind: str, function: PythonFunction) -> NodeTrigger:
         """Declare a trigger of the kind `on_connect`, `on_disconnect` or `on_shutdown`; the newest runs first."""
-        trigger = NodeTrigger(self, kind, function)
+        trigger = NodeTrigger(self, kind, checked_function(function))
         self._triggers = [trigger, *self._triggers]
         return trigger
 

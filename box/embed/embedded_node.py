@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, overload
 
 import box.instance.parts  # noqa: F401 - otherwise imported while the program's loop runs, which would stop it
-from box.embed.declarations import Declarations
+from box.embed.declarations import Declarations, name_of
 from box.embed.embedding import Embedding
 from box.embed.handles import Spaces
 from box.embed.log_forwarding import forward_to, logger_of_nodes
@@ -276,8 +276,8 @@ class Node:
 
         Raises:
             ModuleNotFoundError: pyarrow is not installed.
-            ClientError: ILLEGAL_PARAMS, the statement returns no rows, or Arrow cannot represent a value. Others are
-                those of `execute`.
+            ClientError: ILLEGAL_PARAMS, the statement returns no rows, or Arrow cannot represent a value. The
+                statement has run all the same. Other errors are those of `execute`.
         """
         from box.embed.arrow_tables import pyarrow, table_of
 
@@ -310,6 +310,10 @@ class Node:
         `eval`; a tuple is several results. Requests that the function makes are part of its caller's transaction. A
         coroutine function may wait. Exceptions become Lua errors: a BoxError as it is, any other with its type and
         text.
+
+        Raises:
+            TypeError: the object cannot be called, or has no name, as a `functools.partial` has none: then call
+                `node.function("name")(object)`.
         """
         if isinstance(function, str):
             name = function
@@ -319,7 +323,7 @@ class Node:
                 return function
 
             return declare
-        self._declarations.function(function.__name__, function)
+        self._declarations.function(name_of(function), function)
         return function
 
     def on_connect(self, function: PythonFunction) -> NodeTrigger:

@@ -12,6 +12,7 @@ from box.errors import BoxError, ErrorCode
 from box.instance.node import Instance
 from box.journal.directory import LogDirectory, LogKind
 from box.journal.read_only_storage import ReadOnlyStorage
+from box.journal.xlog_errors import XlogError
 from box.log import Level
 
 _SUFFIX = ".snap"
@@ -73,12 +74,23 @@ class FilesNode(Node):
 
     def _with_directory(self, error: BoxError) -> BoxError:
         """Return an error that names the path as the user gave it, with the system's reason."""
+        if error.type == "XlogError":
+            return XlogError(self._with_path(error.message))
         if error.type != "SystemError":
             return error
-        root = os.path.dirname(self._path) if self._is_file else self._path
-        text = error.message.replace("directory '.'", f"directory '{root}'").replace("'./", f"'{root}/")
+        text = error.message.replace("directory '.'", f"directory '{self._root}'").replace("'./", f"'{self._root}/")
         reason = f": {os.strerror(error.errno)}" if error.errno else ""
         return BoxError(error.code, text + reason, type=error.type, errno=error.errno)
+
+    def _with_path(self, text: str) -> str:
+        """Return the text about a broken file with its path as the user gave it, or at least with the directory's."""
+        if "`./" in text:
+            return text.replace("`./", f"`{self._root}/")
+        return text if "/" in text else f"{self._root}: {text}"
+
+    @property
+    def _root(self) -> str:
+        return (os.path.dirname(self._path) or ".") if self._is_file else self._path.rstrip("/") or "/"
 
     @property
     def _is_file(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, cast
 
-from box.embed.arguments import part_list
+from box.embed.arguments import field_list, part_list
 from box.embed.change_stream import MAX_BYTES
 from box.embed.row_page import PAGE_SIZE, RowPage
 from box.embed.space_requests import Requests
@@ -204,7 +204,9 @@ class SpaceHandle(Generic[R]):
         transaction; the result has none of their changes.
 
         Raises:
-            DataError: ITERATOR_TYPE, or the key does not fit the index.
+            DataError: ITERATOR_TYPE, no iterator has this name, or the key does not fit the index.
+            ClientError: ILLEGAL_PARAMS, `limit` or `offset` is negative.
+            TypeError: `limit` or `offset` is not an integer.
         """
         return await self._requests.select(index, key, iterator, offset, limit)
 
@@ -225,6 +227,8 @@ class SpaceHandle(Generic[R]):
 
         Raises:
             DataError: ITERATOR_POSITION, `after` is no position of this index or lies outside of the key's range.
+            ClientError: ILLEGAL_PARAMS, `limit` is negative.
+            TypeError: `limit` is not an integer.
             UnsupportedError: a row for `after` in a multikey or functional index.
         """
         return await self._requests.page_by_turns(index, key, iterator, limit, after)
@@ -332,8 +336,9 @@ class SpaceHandle(Generic[R]):
         Raises:
             DataError: a tuple does not fit.
             SchemaError: the format is wrong.
+            TypeError: the format is no list of fields.
         """
-        await self._requests.run("format(...)", list(fields))
+        await self._requests.run("format(...)", field_list(fields))
 
     async def rename(self, name: str) -> None:
         """Rename the space; this handle follows."""
@@ -354,6 +359,9 @@ class SpaceHandle(Generic[R]):
         transaction: its writes commit together with the change. An exception undoes the statement and is raised to the
         caller. A coroutine function may wait; without `memtx_use_mvcc_engine` that rolls back the transaction
         (TransactionYieldError). The newest trigger runs first. `remove()` of the result removes the trigger.
+
+        Raises:
+            TypeError: `function` cannot be called.
         """
         return self._requests.add_trigger("on_replace", function)
 
@@ -361,7 +369,7 @@ class SpaceHandle(Generic[R]):
         """Have `function(old, new)` called before each change of a tuple; usable as a decorator.
 
         The returned value is stored in place of `new`: `new` itself, another row or dict, `old` (nothing changes), or
-        None (the tuple is deleted, or not inserted). For transactions, waiting and removal see `on_replace`.
+        None (the tuple is deleted, or not inserted). For transactions, waiting, removal and errors see `on_replace`.
         """
         return self._requests.add_trigger("before_replace", function)
 

@@ -27,6 +27,7 @@ from box.journal.log_gap import XlogGapError
 from box.journal.reader import LogReader
 from box.journal.recovery import Recovery, find_snapshots, group_transactions
 from box.journal.snapshot import SnapshotReader
+from box.log import Level
 from box.schema.ids import SpaceId, is_system_id
 from box.wire.change import decode_row
 from box.wire.constants import DML_TYPES, Flag
@@ -117,6 +118,7 @@ class LogReplay:
         core = self._core
         snapshot = self._snapshot()
         scratch = Instance(disk=core.disk, clock=core.clock)
+        scratch.log.forward = _say_nothing  # otherwise lines such as `assigned id 1` go to standard error
         try:
             ctx = scratch.new_context()
             _Recorder(scratch, self._space_id, self._committed)
@@ -207,6 +209,10 @@ class LogReplay:
 
 async def _stay() -> None:
     """Return at once: the thread has no other work to yield to."""
+
+
+def _say_nothing(_: Level, __: str) -> None:
+    """Drop a line of the log: the node itself has logged it before."""
 
 
 class _Recorder(CommitListener):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NotRequired, TypedDict, TypeVar, overload
 
+from box.embed.arguments import field_list
 from box.embed.handles import SpaceHandle, Spaces
 from box.embed.row_types import format_of
 from box.embed.sequences import SequenceHandle
@@ -161,11 +162,12 @@ class SchemaRequests:
             SchemaError: the name, the format or an option is wrong.
             UnsupportedError: the engine is `vinyl`.
             DataError: with `if_not_exists`, the existing space lacks a field of `row`.
+            TypeError: `format` is no list of fields, or `row` is neither a NamedTuple nor a dataclass.
         """
         if row is not None and format is None:
             format = format_of(row)
         options = _without_none(
-            format=None if format is None else list(format),
+            format=None if format is None else field_list(format),
             if_not_exists=if_not_exists or None,
             engine=engine,
             id=id,

@@ -13,6 +13,8 @@ from box.embed.arguments import (
     IteratorName,
     Operations,
     Row,
+    check_offset,
+    checked_function,
     iterator_type,
     key_values,
     limit_of,
@@ -311,6 +313,7 @@ class Requests:
 
     def add_trigger(self, kind: str, function: PythonFunction) -> SpaceTrigger:
         """Add a trigger to the space; `kind` is on_replace or before_replace."""
+        checked_function(function)
         self.context()
         return SpaceTrigger(self.embedding, self._space, kind, function, self._codec)
 
@@ -370,6 +373,7 @@ class Requests:
     ) -> list[Any]:
         """Return the rows of a select as a list."""
         most = limit_of(limit)
+        check_offset(offset)
         if self.context().txn is not None:
             if most > CHUNK and self._allows_yield:
                 return await self._select_by_turns(index, key, iterator, offset, most)
@@ -422,6 +426,7 @@ class Requests:
         """Return a page. Other tasks run while a long page is read, unless waiting would roll back the open
         transaction.
         """
+        limit = limit_of(limit)
         found = self.page(index, key, iterator, min(limit, CHUNK), after)
         rows, end = found.rows, found.position
         while len(rows) < limit and len(found.rows) == CHUNK:

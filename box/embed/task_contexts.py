@@ -133,7 +133,7 @@ class TaskContexts:
             )
 
     def new(self) -> Context:
-        """Return a new context, for a separate line of execution."""
+        """Return a new context, for a separate transaction."""
         return Context(self._session)
 
     # -- transactions of tasks

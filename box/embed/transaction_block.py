@@ -60,9 +60,9 @@ class TransactionBlock:
 
     Isolation: no other task ever sees uncommitted changes. With `memtx_use_mvcc_engine` a transaction sees one state of
     the data, may await anything, and fails if another one has changed what it read. Without that option it may await
-    nothing but its own requests: awaiting anything else undoes it at that moment, and the commit fails and names the
-    place. This detection needs an asyncio loop; on another loop (uvloop) transactions without the option are not
-    supported.
+    nothing but its own requests: awaiting anything else rolls it back at that moment. The commit then fails, and its
+    error names the place. This detection needs an asyncio loop; on another loop (uvloop) transactions without the
+    option are not supported.
 
     Raises:
         TransactionConflictError: at the commit; try the transaction again.

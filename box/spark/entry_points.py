@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-from box.exit_status import open_closed_streams
+from box.exit_status import INTERRUPTED, end_at_interrupt, open_closed_streams, raise_at_interrupt
 
 _NOT_INSTALLED = 2
 """The exit code if a package is missing."""
@@ -26,8 +26,10 @@ def export() -> int:
 def _run(name: str) -> int:
     """Run a command. Its help, its version and errors in its command line need no package of an extra."""
     open_closed_streams()
+    end_at_interrupt()
     try:
         command = importlib.import_module(f"box.spark.{name}")
+        raise_at_interrupt()
         code: int = command.main()
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
@@ -36,4 +38,6 @@ def _run(name: str) -> int:
         advice = "pip install '.[spark]' in a clone of Lunabox"
         print(f"lunabox-{name}: {package} is not installed: {advice}", file=sys.stderr)
         return _NOT_INSTALLED
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return code

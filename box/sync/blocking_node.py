@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from box.embed import Node as AsynchronousNode
 from box.embed import NodeInfo, NodeOptions
+from box.embed.declarations import name_of
 from box.errors import BoxError, ErrorCode, unsupported
 from box.sync.blocking_prepared import BlockingPrepared
 from box.sync.blocking_schema import BlockingSchema, BlockingSpaces
@@ -163,7 +164,7 @@ class BlockingNode:
                 return function
 
             return declare
-        self._declare(function.__name__, function)
+        self._declare(name_of(function), function)
         return function
 
     def _declare(self, name: str, function: F) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, cast
 
-from box.embed.arguments import limit_of
+from box.embed.arguments import check_offset, limit_of
 from box.embed.row_page import RowPage
 from box.embed.space_requests import CHUNK
 from box.sync.thread_commits import WaitingOutcome
@@ -99,6 +99,7 @@ class DirectRequests(Generic[R]):
         self, index: str | int, key: Any, iterator: IteratorName | IteratorType | None, offset: int, limit: int | None
     ) -> list[R]:
         run, requests, most = self._contexts.thread.run, self._requests, limit_of(limit)
+        check_offset(offset)
         if self._contexts.own is None:
             raws = run(requests.first, key, index, iterator, offset, min(most, CHUNK))
             if most <= CHUNK or len(raws) < CHUNK:
@@ -120,6 +121,7 @@ class DirectRequests(Generic[R]):
         after: str | Row | None,
     ) -> RowPage[R]:
         """Read a page; the node's turn is held for some hundred rows at a time."""
+        limit = limit_of(limit)
         found = self._read(self._requests.page, index, key, iterator, min(limit, CHUNK), after)
         rows, end = found.rows, found.position
         while len(rows) < limit and len(found.rows) == CHUNK:

@@ -70,7 +70,8 @@ def main(arguments: list[str]) -> int:
             return _run_on_spark(options)
         return asyncio.run(_run_here(options))
     except BoxError as error:
-        streams.complain("\n".join([f"lunabox sql: {error}", *getattr(error, "__notes__", ())]))
+        text = str(error).replace("run with 'force_recovery = true'", "run with --skip-corrupt")
+        streams.complain("\n".join([f"lunabox sql: {text}", *getattr(error, "__notes__", ())]))
     except ModuleNotFoundError as error:
         if options.master is None or (error.name or "").partition(".")[0] in ("box", "console", "lua"):
             raise

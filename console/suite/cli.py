@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import NoReturn
 
+from box.exit_status import INTERRUPTED
 from console.suite.early_fork import EarlyFork, fork_early
 
 
@@ -24,6 +25,8 @@ def _run_and_leave(arguments: list[str]) -> NoReturn:
     early = fork_early(arguments)
     try:
         code = _run(arguments, early)
+    except KeyboardInterrupt:  # while modules are imported; later the runner answers it itself
+        code = INTERRUPTED
     finally:
         if early is not None:
             early.end()

@@ -7,6 +7,7 @@ import csv
 import hashlib
 import io
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -171,6 +172,23 @@ def test_directories_without_files(tmp_path: Path, capfd: pytest.CaptureFixture[
     assert error == f"lunabox sql: No snapshot in {tmp_path} can be read\n"
 
 
+def test_files_that_are_cut_off(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The error names the file by the path that the user gave, or at least the directory, and the option that helps."""
+    shutil.copytree(directory, tmp_path / "cut")
+    monkeypatch.chdir(tmp_path)
+    snapshot = max(Path("cut").glob("*.snap"))
+    snapshot.write_bytes(snapshot.read_bytes()[:-4])
+    assert main(["cut/", "SELECT 1"]) == 1
+    assert capfd.readouterr().err == f"lunabox sql: snapshot `{snapshot}' has no EOF marker\n"
+    assert main([str(snapshot), "SELECT 1"]) == 1
+    assert capfd.readouterr().err == f"lunabox sql: snapshot `{snapshot}' has no EOF marker\n"
+    snapshot.write_bytes(b"")
+    assert main(["cut", "SELECT 1"]) == 1
+    assert capfd.readouterr().err == "lunabox sql: cut: Unexpected end of file, run with --skip-corrupt\n"
+
+
 def test_broken_files(directory: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Broken files are an error, or are skipped with a line for each."""
     for file in directory.iterdir():
@@ -186,3 +204,22 @@ def test_broken_files(directory: Path, tmp_path: Path, capfd: pytest.CaptureFixt
     second = capfd.readouterr()
     assert second.out.splitlines()[1] == "1"
     assert second.err
+
+
+def test_many_rows_are_each_written_once(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Rows are formatted in slices."""
+    query = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r WHERE x < 2500) SELECT x FROM r"
+    assert main([str(directory), query, "--format", "csv"]) == 0
+    assert capfd.readouterr().out.split() == ["X", *map(str, range(1, 2501))]
+    assert main([str(directory), query, "--format", "json"]) == 0
+    assert [json.loads(line)["X"] for line in capfd.readouterr().out.splitlines()] == list(range(1, 2501))
+
+
+def test_repeated_names_get_numbers_in_json(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main([str(directory), "SELECT 1 AS a, 2 AS a, 3 AS a", "--format", "json"]) == 0
+    assert json.loads(capfd.readouterr().out) == {"A": 1, "A_2": 2, "A_3": 3}
+
+
+def test_help_succeeds(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    assert "lunabox sql" in capfd.readouterr().out

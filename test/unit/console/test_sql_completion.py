@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from prompt_toolkit.completion import CompleteEvent
@@ -12,7 +13,7 @@ from prompt_toolkit.document import Document
 from box.embed import LuaInstance
 from console.bindings import TerminalConsole
 from console.interactive.completer import StatementCompleter
-from console.interactive.sql_completion import look_at_sql
+from console.interactive.sql_completion import look_at_sql, sql_completions
 
 SETUP = b"""
     box.cfg{log_level = 1}
@@ -87,3 +88,16 @@ def test_an_alias_is_the_name_behind_a_table() -> None:
     assert place.aliases["X"] == "FIRST"
     assert place.aliases["Y"] == "SECOND"
     assert not place.is_open
+
+
+def test_columns_come_before_tables() -> None:
+    """Names are sorted by their kind first, then by their text."""
+
+    async def ask(*_: Any) -> Any:
+        return ["", 2, [["ALPHA", "table"], ["AZURE", "column"]]]
+
+    async def names() -> list[str]:
+        event = CompleteEvent(completion_requested=True)
+        return [found.display_text async for found in sql_completions(ask, "SELECT a", "", event)]
+
+    assert asyncio.run(names())[:2] == ["AZURE", "ALPHA"]

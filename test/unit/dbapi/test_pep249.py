@@ -14,6 +14,7 @@ import pytest
 import box
 from box import dbapi
 from box.dbapi import DatabaseConnection, DatabaseCursor
+from box.sync import Node as BlockingNode
 
 CREATE = "CREATE TABLE booze (name STRING PRIMARY KEY, price INTEGER)"
 NAMES = ["Boag's", "Carlton Cold", "Coopers Sparkling", "Pure Blonde", "Victoria Bitter"]
@@ -106,6 +107,7 @@ def test_fetchone_gives_rows_and_then_none(cursor: DatabaseCursor) -> None:
     assert cursor.rownumber == 1
     assert [item[0] for item in cursor] == NAMES[1:]
     assert cursor.fetchone() is None
+    assert cursor.rownumber == len(NAMES)
 
 
 def test_fetchmany_and_fetchall(cursor: DatabaseCursor) -> None:
@@ -219,3 +221,28 @@ def test_nothing_warns(connection: DatabaseConnection, tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         connection.cursor().execute("SELECT 1").close()
+
+
+def test_arguments_of_a_wrong_type_are_named(cursor: DatabaseCursor) -> None:
+    wrong: Any
+    for wrong in (5, None, b"SELECT 1"):
+        with pytest.raises(dbapi.ProgrammingError, match="a statement is a str, not"):
+            cursor.execute(wrong)
+        with pytest.raises(dbapi.ProgrammingError, match="a statement is a str, not"):
+            cursor.executemany(wrong, [()])
+    for wrong in (5, box.Node()):
+        with pytest.raises(dbapi.ProgrammingError, match=r"a database is a path, a box\.sync\.Node or None, not"):
+            dbapi.connect(wrong)
+    with pytest.raises(dbapi.OperationalError, match="The node is not started"):
+        dbapi.connect(BlockingNode())
+
+
+def test_an_error_has_the_number_of_tarantool(cursor: DatabaseCursor) -> None:
+    with pytest.raises(dbapi.ProgrammingError) as caught:
+        cursor.execute("SELEC 1")
+    assert caught.value.code == box.ErrorCode.SQL_SYNTAX_NEAR_TOKEN
+
+
+def test_a_later_connection_need_not_repeat_the_options(tmp_path: Path) -> None:
+    with dbapi.connect(tmp_path, wal_mode="none"), dbapi.connect(tmp_path) as second:
+        assert second.cursor().execute("SELECT 1").fetchone() == (1,)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import functools
 import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from box import BoxError, Node
+from box import BoxError, ClientError, DataError, Node
 from box.sync import Node as BlockingNode
 
 
@@ -127,3 +128,75 @@ def test_directories_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(BoxError, match="file' is not a directory"):
         BlockingNode(tmp_path / "file").start()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected", "text"),
+    [
+        ({"iterator": 99}, DataError, "Unknown iterator type '99'"),
+        ({"iterator": "NEAR"}, DataError, "Unknown iterator type 'NEAR'"),
+        ({"iterator": [1]}, DataError, "Unknown iterator type"),
+        ({"limit": -1}, ClientError, "limit must not be negative"),
+        ({"limit": "5"}, TypeError, "limit is a number of rows or None, not '5'"),
+        ({"offset": -1}, ClientError, "offset must not be negative"),
+        ({"offset": 1.5}, TypeError, "offset is a number of rows, not 1.5"),
+    ],
+)
+def test_a_wrong_argument_of_a_read_is_named(arguments: dict[str, Any], expected: type[Exception], text: str) -> None:
+    """Also with more rows than one turn reads, where a negative offset would give other rows."""
+    rows = [[number] for number in range(600)]
+
+    async def run() -> None:
+        async with Node() as node:
+            space = await node.schema.create_space("s")
+            await space.create_index("pk")
+            await space.insert_many(rows)
+            with pytest.raises(expected, match=text):
+                await space.select(**arguments)
+            if "offset" not in arguments:
+                with pytest.raises(expected, match=text):
+                    await space.index.pk.page(**arguments)
+
+    asyncio.run(run())
+    with BlockingNode() as node:
+        space = node.schema.create_space("s")
+        space.create_index("pk")
+        space.insert_many(rows)
+        with pytest.raises(expected, match=text):
+            space.select(**arguments)
+        if "offset" not in arguments:
+            with pytest.raises(expected, match=text):
+                space.index.pk.page(**arguments)
+
+
+def test_what_cannot_be_called_is_refused_when_it_is_declared() -> None:
+    """Otherwise each later change would fail, or each client be refused."""
+
+    async def run() -> None:
+        async with Node() as node:
+            space = await node.schema.create_space("s")
+            wrong: Any = 5
+            for declare in (space.on_replace, space.before_replace, node.on_connect, node.on_shutdown, node.function):
+                with pytest.raises(TypeError, match="a function is needed, not int: 5"):
+                    declare(wrong)
+            with pytest.raises(TypeError, match="a function is needed, not int: 5"):
+                node.function("f")(wrong)
+            with pytest.raises(TypeError, match=r"has no name: use node\.function\('name'\)"):
+                node.function(functools.partial(print))
+            node.function("part")(functools.partial(max, 5))
+            assert await node.eval("return part(7)") == 7
+
+    asyncio.run(run())
+    with BlockingNode() as node, pytest.raises(TypeError, match=r"has no name: use node\.function\('name'\)"):
+        node.function(functools.partial(print))
+
+
+@pytest.mark.parametrize("format", ["id", 5, {"id": "unsigned"}])
+def test_a_format_that_is_no_list_is_refused(format: Any) -> None:
+    """A text would otherwise become one field for each letter."""
+    with BlockingNode() as node:
+        with pytest.raises(TypeError, match="a format is a list of fields"):
+            node.schema.create_space("s", format=format)
+        space = node.schema.create_space("s")
+        with pytest.raises(TypeError, match="a format is a list of fields"):
+            space.set_format(format)

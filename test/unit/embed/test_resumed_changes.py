@@ -226,3 +226,17 @@ def test_blocking_streams_go_on_as_well(tmp_path: Path) -> None:
         changes = space.changes(start={})
         assert [next(changes).new for _ in range(2)] == [[1], [2]]
         assert changes.position == space.changes().position
+
+
+def test_the_instance_that_reads_the_log_says_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Its log would otherwise go to the standard error of the program."""
+
+    async def test() -> None:
+        async with Node(tmp_path) as node:
+            space = await space_of(node)
+            await space.insert([1])
+            async with space.changes(start={}) as changes:
+                assert (await anext(changes)).new == (1,)
+
+    run(test)
+    assert capfd.readouterr() == ("", "")
