@@ -14,6 +14,7 @@ local located = require('internal.caller').located
 local band, bor, rshift, tobit = bit.band, bit.bor, bit.rshift, bit.tobit
 local floor, max, sub = math.floor, math.max, string.sub
 local type, getmetatable, tostring, error, pairs, rawget = type, getmetatable, tostring, error, pairs, rawget
+local real_metatable = debug.getmetatable
 
 local INITIAL_SIZE = 65536
 -- The room that is kept after every position. A header or a number takes at most 9 bytes.
@@ -397,10 +398,22 @@ local function put_sequence(cfg, value, pos, level)
     return put_array(cfg, value, greatest, pos, level)
 end
 
+-- Returns the metatable that counts, or nil. It is the real one, even if a field `__metatable` hides it from Lua. The
+-- rules of `msgpackffi` take what Lua sees, because Tarantool's is written in Lua.
+local function metatable_of(cfg, value)
+    local metatable
+    if cfg.fail then
+        metatable = getmetatable(value)
+    else
+        metatable = real_metatable(value)
+    end
+    return type(metatable) == 'table' and metatable or nil
+end
+
 local function put_with_hint(cfg, value, hint, pos, level)
     if type(hint) == 'function' then
         local result = call_out(hint, value)
-        if type(result) == 'table' and type(rawget(getmetatable(result) or {}, '__serialize')) ~= 'string' then
+        if type(result) == 'table' and type(rawget(metatable_of(cfg, result) or {}, '__serialize')) ~= 'string' then
             return put_plain_table(cfg, result, pos, level)
         end
         return put(cfg, result, pos, level - 1)
@@ -416,8 +429,8 @@ local function put_with_hint(cfg, value, hint, pos, level)
 end
 
 local function serialize_hint(cfg, value)
-    local metatable = getmetatable(value)
-    if type(metatable) ~= 'table' or not (cfg.encode_load_metatables or cfg.fail) then
+    local metatable = metatable_of(cfg, value)
+    if metatable == nil or not (cfg.encode_load_metatables or cfg.fail) then
         return nil
     end
     local hint = metatable.__serialize

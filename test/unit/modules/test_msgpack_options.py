@@ -114,3 +114,38 @@ def test_how_tables_are_taken(sizes: Any) -> None:
     assert found == [sparse, sparse, 103, sparse, 5, sparse, sparse]
     found, told = sizes("sparse", encode_sparse_ratio=0)
     assert (found, told) == ([103, 103, 103, 103, 5, 103, 103], 103)
+
+
+HIDDEN = """
+local encode, decode = require('msgpack').encode, require('msgpack').decode
+local function hidden(value, shown, hint)
+    return setmetatable(value, {__metatable = shown, __serialize = hint})
+end
+"""
+
+
+@pytest.mark.parametrize("shown", ["false", "'locked'", "{__serialize = function() return 'shown' end}"])
+def test_a_hidden_metatable_counts(lua: Lua, shown: str) -> None:
+    """A field `__metatable` hides a metatable from Lua, but not from the encoder of messages and of tuples."""
+    chunk = f"""{HIDDEN}
+    local given = hidden({{print}}, {shown}, function() return 'real' end)
+    local mapping = hidden({{7}}, {shown}, 'map')
+    local nested = hidden({{}}, {shown}, function() return mapping end)
+    return decode(encode(given)), box.tuple.new({{given}})[1], encode(mapping):byte(1), encode({{nested}}):byte(2)"""
+    assert lua(chunk) == ["real", "real", 0x81, 0x81]
+
+
+def test_msgpackffi_takes_the_metatable_that_lua_sees(lua: Lua) -> None:
+    chunk = f"""{HIDDEN}
+    local given = hidden({{1}}, {{__serialize = function() return 'shown' end}}, function() return 'real' end)
+    return (decode(require('msgpackffi').encode(given)))"""
+    assert lua(chunk) == ["shown"]
+
+
+def test_a_connection_with_options_is_encoded(lua: Lua) -> None:
+    """The metatable of a connection is hidden; without it the functions of the connection would be refused."""
+    chunk = """local conn = require('net.box').connect('127.0.0.1:1', {wait_connected = false})
+    local seen = require('msgpack').decode(require('msgpack').encode(conn))
+    conn:close()
+    return seen.host, seen.opts.wait_connected"""
+    assert lua(chunk) == ["127.0.0.1", False]
