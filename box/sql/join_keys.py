@@ -54,10 +54,13 @@ def condition_on_join(expr: sql_nodes.Expr, compile_one: Callable[[sql_nodes.Exp
 
 
 def _place(operand: Typed) -> int:
-    """Return the number of the table of a column, in the order of FROM; 0 for other operands."""
+    """Return the number of the table of a column, in the order of FROM; -1 for a column of NEW or OLD, which is known
+    before all tables; 0 for other operands.
+    """
     if operand.column is None or not operand.column.is_plain:
         return 0
-    return int(operand.sql.partition(".")[0].removeprefix("s"))
+    table = operand.sql.partition(".")[0]
+    return int(table[1:]) if table.startswith("s") else -1
 
 
 def _is_read_by_index(key: Typed, other: Typed) -> bool:

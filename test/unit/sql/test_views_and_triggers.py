@@ -353,3 +353,21 @@ def test_a_view_of_a_table_that_has_got_a_column(start: Start) -> None:
     text = "Failed to create space 'W': number of aliases doesn't match provided columns"
     assert db.error("select 1 from w") == ("CREATE_SPACE", text)
     assert db.sql("select * from v") == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "changed"),
+    [("text", "'1'", 1), ("text", "'a'", 0), ("number", "1.5", 0), ("scalar", "1", 1), ("scalar", "'1'", 1)],
+)
+@pytest.mark.parametrize("condition", ["new.x = id", "id = (new.x)"])
+def test_a_column_of_new_as_a_key_of_another_type(
+    start: Start, kind: str, value: str, changed: int, condition: str
+) -> None:
+    """It is a key of the index, as a column of an earlier table is in a join."""
+    db = start()
+    db.sql("create table t (id int primary key, a int)")
+    db.sql("insert into t values (1, 0)")
+    db.sql(f"create table n (id int primary key, x {kind})")
+    db.sql(f"create trigger g after insert on n for each row begin update t set a = a + 1 where {condition}; end")
+    assert db.sql(f"insert into n values (1, {value})") == 1
+    assert db.value("select a from t") == changed
