@@ -72,7 +72,7 @@ local function write_scalar(p, pos, depth)
     if type(value) == 'boolean' then
         return tostring(value), after
     elseif tag >= 0xc4 and tag <= 0xc6 then
-        return '!!binary ' .. base64(value), after
+        return '!!binary ' .. (value == '' and "''" or base64(value)), after
     elseif type(value) == 'string' then
         return string_text(value, depth), after
     elseif tag == 0xca or tag == 0xcb then

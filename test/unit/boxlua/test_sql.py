@@ -517,3 +517,15 @@ def test_indexes_that_do_not_hold_the_columns_of_all_rows(run: Run) -> None:
         assert await box("return rows('select sum(a) from j')") == [22]
 
     run(body)
+
+
+def test_varbinary_in_the_text_of_a_tuple(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box("box.execute('create table t (id int primary key, v varbinary)')")
+        await box("""box.execute("insert into t values (1, x''), (2, x'00ff')")""")
+        assert await box("return tostring(box.space.T:get(1)), tostring(box.space.T:get(2))") == [
+            "[1, !!binary '']",
+            "[2, !!binary AP8=]",
+        ]
+
+    run(body)
