@@ -15,6 +15,7 @@ from console.commands import sql
 
 _INTERRUPT_AT_IMPORT = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # the tests may run where a shell ignores it
 from {entry} import main
 
 class Interrupt:
