@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from box.data import codec
 from box.data.json_path import follow, parse_path
 from box.data.marks import NIL
+from box.errors import BoxError
 from box.schema.sequence import INT64_MAX, INT64_MIN
 
 if TYPE_CHECKING:
@@ -37,6 +38,17 @@ def fill_sequence(space: Space, credentials: Credentials, raw: bytes) -> bytes:
         return raw[:start] + codec.pack(sequence.next()) + raw[start + 1 :]
     _take_note(sequence, codec.unpack(raw[start : codec.skip(raw, start)]))
     return raw
+
+
+def may_fill(space: Space, credentials: Credentials) -> bool:
+    """Return whether the user may let the space's sequence, if it has one, fill its field."""
+    if space.sequence is None or space.sequence.is_generated:
+        return True
+    try:
+        space.sequence.check_access(credentials)
+    except BoxError:
+        return False
+    return True
 
 
 def _take_note(sequence: Sequence, value: Any) -> None:

@@ -13,7 +13,7 @@ from box.sql.not_null import check_nil
 from box.sql.operators import order_key
 from box.sql.parse.token_reader import generic
 from box.sql.stored_values import Value
-from box.wire.change import INSERT
+from box.wire.change import INSERT, Request
 
 if TYPE_CHECKING:
     from box.schema.space import Space
@@ -107,6 +107,11 @@ def constant_rows(select: sql_nodes.Select, params: Sequence[Value]) -> list[lis
                 return None
         rows.append(row)
     return rows
+
+
+def store_request(row: list[Value], action: str) -> Request:
+    """Return the request that stores a row for a statement with this OR clause."""
+    return (Request.replace if action == "REPLACE" else Request.insert)(pack(row))
 
 
 def sort_gathered(rows: list[list[Value]]) -> None:

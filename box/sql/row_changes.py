@@ -32,15 +32,16 @@ from box.sql.inserted_rows import (
     place_of,
     places_of,
     sort_gathered,
+    store_request,
     store_together,
 )
 from box.sql.not_null import check_nil, check_updated
 from box.sql.parse import parse_expression
 from box.sql.parse.token_reader import generic
-from box.sql.plain_changes import PlainUpdate, delete_plain
+from box.sql.plain_changes import PlainInsert, PlainUpdate, delete_plain, generated_place
 from box.sql.query import Query, QueryCompiler
 from box.sql.result import Changed
-from box.sql.row_shapes import RowShapes
+from box.sql.row_shapes import RowShapes, key_places, padded
 from box.sql.scope import KnownColumn, QueryScope, Special, Typed, scope_of
 from box.sql.stored_values import Value, execute_error
 from box.sql.trigger_texts import IgnoreRow
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from box.sql.row_expressions import RowExpressions
     from box.sql.row_triggers import RowTriggerList, RowTriggers
     from box.txn.dml import Dml
-    from box.txn.transaction_writes import RowWriter
+    from box.txn.transaction_writes import TransactionWriter
 
 
 class ChangeRunner:
@@ -99,6 +100,12 @@ class ChangeRunner:
             stored = store_together(ctx, self._dml, space, self._shapes.of(space), rows)
             self.foreign_keys.check_new(ctx, space, stored)
             return Changed(len(stored))
+        writer = self._inserter(ctx, space, triggers, insert.action)
+        if writer is not None:
+            plain = PlainInsert(space, self._shapes.of(space), writer, ctx.credentials, insert.action)
+            for row in rows:
+                plain.run(row)
+            return plain.result
         is_alone = is_single and not triggers and insert.action != "REPLACE"
         result = Changed()
         for row in rows:
@@ -107,6 +114,14 @@ class ChangeRunner:
                 continue
             await self._insert_row(ctx, space, row, insert.action, triggers, result, is_alone=is_alone)
         return result
+
+    def _inserter(self, ctx: Context, space: Space, triggers: RowTriggerList, action: str) -> TransactionWriter | None:
+        """Return a writer for the rows of an INSERT or REPLACE in which neither triggers nor foreign keys take part."""
+        if triggers or space.definition.opts.view or self.foreign_keys.has_parents(space):
+            return None
+        if action == "REPLACE" and (self.foreign_keys.has_children(space) or self.triggers.of(space, "DELETE", None)):
+            return None
+        return self._dml.row_writer(ctx, space)
 
     @staticmethod
     def _refuse_view(space: Space, has_triggers: bool) -> None:
@@ -222,7 +237,7 @@ class ChangeRunner:
         is_alone: bool,
     ) -> None:
         fields = space.definition.fields
-        auto = space.sequence_field if space.sequence is not None and space.sequence_path is None else -1
+        auto = generated_place(space)
         # As in Tarantool, NOT NULL is checked before the types, but triggers see a row with converted types.
         if not triggers and None in row and not check_nil(space, row, action, auto):
             return
@@ -246,7 +261,7 @@ class ChangeRunner:
                 space.check_access(ctx.credentials, Privilege.W)
             self.foreign_keys.check_alone(ctx, space, row)
         try:
-            outcome = await completed(self._dml.write(ctx, space, _store_request(row, action)))
+            outcome = await completed(self._dml.write(ctx, space, store_request(row, action)))
         except BoxError:
             if action == "IGNORE":  # as in Tarantool, whatever the error is; triggers see the row as if it was stored
                 await self._run_after(ctx, triggers, None, row, action)
@@ -293,8 +308,8 @@ class ChangeRunner:
         self._refuse_view(space, bool(triggers))
         places = self._updated(ctx, space, update, params, special)
         is_view = space.definition.opts.view
-        key_places = list(range(len(space.definition.fields))) if is_view else _key_places(space)
-        make = self._update_query(space, update, key_places, special)
+        keys = list(range(len(space.definition.fields))) if is_view else key_places(space)
+        make = self._update_query(space, update, keys, special)
         found = await self._found(ctx, (key, "update"), make, params, special)
         result = Changed()
         plain = PlainUpdate(space, places)
@@ -302,25 +317,25 @@ class ChangeRunner:
         writer = None if has_keys else self._writer(ctx, space, triggers, update.action)
         for values in found:
             if writer is not None:
-                count = plain.run(writer, values[: len(key_places)], values[len(key_places) :])
+                count = plain.run(writer, values[: len(keys)], values[len(keys) :])
                 if count is not None:
                     result.row_count += count
                     continue
-            new_values = dict(zip(places, values[len(key_places) :], strict=True))
+            new_values = dict(zip(places, values[len(keys) :], strict=True))
             if is_view:
-                old = values[: len(key_places)]
+                old = values[: len(keys)]
                 new = [new_values.get(number, value) for number, value in enumerate(old)]
                 await self.triggers.run(ctx, triggers, "INSTEAD", old, new, update.action)
                 continue
-            await self._update_row(ctx, space, values[: len(key_places)], new_values, update.action, triggers, result)
+            await self._update_row(ctx, space, values[: len(keys)], new_values, update.action, triggers, result)
             writer = None if has_keys else self._writer(ctx, space, triggers, update.action)
         return result
 
-    def _writer(self, ctx: Context, space: Space, triggers: RowTriggerList, action: str) -> RowWriter | None:
-        """Return a writer for rows in which only indexes take part, until the next wait; None if others do."""
+    def _writer(self, ctx: Context, space: Space, triggers: RowTriggerList, action: str) -> TransactionWriter | None:
+        """Return a writer for rows without triggers and an OR clause, until the next wait; None for others."""
         if triggers or action != "ABORT" or space.definition.opts.view:
             return None
-        return self._dml.point_writer(ctx, space)
+        return self._dml.row_writer(ctx, space)
 
     def _update_query(
         self, space: Space, update: sql_nodes.Update, key_places: list[int], special: Special | None
@@ -392,7 +407,7 @@ class ChangeRunner:
         if raw is None:
             return
         fields = space.definition.fields
-        old = _padded(unpack(raw), len(fields))
+        old = padded(unpack(raw), len(fields))
         new = list(old)
         for place, value in new_values.items():
             new[place] = value
@@ -408,7 +423,7 @@ class ChangeRunner:
             raw = self._dml.sql_reads.get(ctx, space, 0, primary_key)
             if raw is None:
                 return
-            now = _padded(unpack(raw), len(fields))
+            now = padded(unpack(raw), len(fields))
             new = [new[number] if number in new_values else value for number, value in enumerate(now)]
             if not check_updated(space, new, action):
                 return
@@ -471,7 +486,7 @@ class ChangeRunner:
         triggers = self._triggers_of(space, delete)
         self._refuse_view(space, bool(triggers))
         result, is_view = Changed(), space.definition.opts.view
-        places = list(range(len(space.definition.fields))) if is_view else _key_places(space)
+        places = list(range(len(space.definition.fields))) if is_view else key_places(space)
         make = self._delete_query(space, delete, places, special)
         if delete.where is None and not (triggers or is_view):  # Tarantool empties the table without reading it
             space.check_access(ctx.credentials, Privilege.W)
@@ -507,7 +522,7 @@ class ChangeRunner:
     async def _delete_row(
         self, ctx: Context, space: Space, old: list[Value], triggers: Any, result: Changed | None
     ) -> None:
-        old = _padded(old, len(space.definition.fields))
+        old = padded(old, len(space.definition.fields))
         try:
             await self.triggers.run(ctx, triggers, "BEFORE", old, None)
         except IgnoreRow:
@@ -531,7 +546,7 @@ class ChangeRunner:
         """
         space = self._space(change.table)
         is_view = space.definition.opts.view
-        places = list(range(len(space.definition.fields))) if is_view else _key_places(space)
+        places = list(range(len(space.definition.fields))) if is_view else key_places(space)
         self._refuse_view(space, bool(self._triggers_of(space, change)))
         if isinstance(change, sql_nodes.Insert):
             return self._analyse_rows(ctx, key, change, places_of(space, change), space, params, special)
@@ -584,15 +599,3 @@ class ChangeRunner:
 def _query_of(items: list[Typed], tail: str, prefix: str) -> Query:
     columns = [KnownColumn("", item.type, item.kind) for item in items]
     return Query(columns, [("SELECT ", [items], tail)], [], prefix)
-
-
-def _store_request(row: list[Value], action: str) -> Request:
-    return (Request.replace if action == "REPLACE" else Request.insert)(pack(row))
-
-
-def _key_places(space: Space) -> list[int]:
-    return [part.fieldno for part in space.index(0).definition.parts]
-
-
-def _padded(row: list[Value], count: int) -> list[Value]:
-    return row if len(row) >= count else row + [None] * (count - len(row))

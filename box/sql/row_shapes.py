@@ -62,3 +62,13 @@ class RowShapes:
                 self._shapes.clear()
             found = self._shapes[space.id] = RowShape(space.definition)
         return found
+
+
+def key_places(space: Space) -> list[int]:
+    """Return the places of the columns of the primary key."""
+    return [part.fieldno for part in space.index(0).definition.parts]
+
+
+def padded(row: list[Value], count: int) -> list[Value]:
+    """Return a row with nils for the fields that it lacks."""
+    return row if len(row) >= count else row + [None] * (count - len(row))

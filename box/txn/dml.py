@@ -27,6 +27,7 @@ from box.eager import Suspended, run_through
 from box.errors import BoxError, ErrorCode, client_error
 from box.index.untracked import untrack
 from box.schema.access import Privilege
+from box.schema.sequence_fill import may_fill
 from box.txn.deferred_indexes import DeferredIndexes
 from box.txn.dictionary_load import DictionaryLoad
 from box.txn.engines import memtx_of
@@ -48,7 +49,7 @@ from box.txn.point_writes import ROWS_MAX, PointWriter
 from box.txn.reads import Reader
 from box.txn.staged import StagedTransaction
 from box.txn.transaction import OpenStatement, Statement, TxnState
-from box.txn.transaction_writes import RowWriter, TransactionWriter
+from box.txn.transaction_writes import RowWriter, TransactionWriter, writer_in
 from box.txn.write_plan import MAX_TUPLE_SIZE, Planner, WritePlan
 from box.wire.change import INSERT, REPLACE, UPSERT, Request, decode_row
 from box.wire.change_run import ChangeRun
@@ -268,29 +269,40 @@ class Dml:
         """
         plan: WritePlan = space.write_plan or self._planner.plan(space)
         txn = ctx.txn
-        if (
-            not (plan.is_usual or (self._is_quiet(plan, ROWS_MAX) if txn is None else plan.is_versioned))
-            or space.on_replace
-            or space.before_replace
-            or plan.is_sync
-            or self._limbo.entries
-            or self.is_read_only
-        ):
+        if not (plan.is_usual or (self._is_quiet(plan, ROWS_MAX) if txn is None else plan.is_versioned)):
             return None
+        if not self._takes_rows(ctx, space, plan):
+            return None
+        if txn is None:
+            return PointWriter(plan, space, self.txns.journal, self.counters)
+        return writer_in(txn, space, plan, self.txns, self.counters, self._record)
+
+    def row_writer(self, ctx: Context, space: Space) -> TransactionWriter | None:
+        """Return a writer of rows in the open transaction, as `point_writer` does, also for a space with a sequence or
+        check constraints.
+        """
+        plan, txn = self._planner.plan(space), ctx.txn
+        if txn is None or not (plan.is_usual or plan.is_versioned or plan.is_filled):
+            return None
+        if not self._takes_rows(ctx, space, plan) or not may_fill(space, ctx.credentials):
+            return None
+        if txn.engine is None and txn.state is TxnState.INPROGRESS:
+            self.txns.use_engine(txn, space)
+        return writer_in(txn, space, plan, self.txns, self.counters, self._record)
+
+    def _takes_rows(self, ctx: Context, space: Space, plan: WritePlan) -> bool:
+        """Return whether all but the plan lets changes of a space take the fast path, and the user may read and write
+        it.
+        """
+        if space.on_replace or space.before_replace or plan.is_sync or self._limbo.entries or self.is_read_only:
+            return False
         if _READ_AND_WRITE & ~ctx.credentials.universal:
             try:
                 space.check_access(ctx.credentials, Privilege.W)
                 space.check_access(ctx.credentials, Privilege.R)
             except BoxError:
-                return None
-        if txn is None:
-            return PointWriter(plan, space, self.txns.journal, self.counters)
-        if txn.nesting or txn.engine is not space.engine or txn.state is not TxnState.INPROGRESS:
-            return None
-        is_void, storage = self.txns.journal.is_void, self.txns.storage
-        return TransactionWriter(
-            plan, space, txn, storage, is_void=is_void, counters=self.counters, record=self._record
-        )
+                return False
+        return True
 
     def store_all(self, ctx: Context, space: Space, kind: int, raws: list[bytes], *, commits: bool = False) -> None:
         """Insert or replace many tuples in a space without triggers, in the open transaction. `kind` is INSERT or

@@ -9,59 +9,83 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from box.data.codec import pack
+from box.data.codec import pack, unpack
 from box.data.update import updated
 from box.errors import BoxError
+from box.schema.sequence_fill import fill_sequence
 from box.txn.exchange import Changed
 from box.txn.fast_path import insert, put_changed, remove, replace
 from box.txn.point_writes import PointWriter
-from box.txn.transaction import Statement
+from box.txn.transaction import Statement, TxnState
 from box.wire.change import DELETE, INSERT, REPLACE, UPDATE, Request
 
 if TYPE_CHECKING:
     from box.data.keydef import SortKey
+    from box.index import Index
+    from box.schema.access import Credentials
     from box.schema.space import Space
-    from box.txn.storage import TupleStorage
+    from box.txn.lifecycle import TransactionManager
     from box.txn.transaction import Transaction
     from box.txn.write_plan import WritePlan
 
 
 class TransactionWriter:
-    """Changes rows of one space in one transaction: nothing but the indexes takes part.
+    """Changes rows of one space in one transaction: nothing but the indexes, the sequence and the check constraints of
+    the space takes part.
 
     The changes are complete when a method returns; it returns None. Each raises the errors of `Dml.write` that concern
-    the row; then nothing is changed. `record` adds a statement to the transaction; `is_void`: there is no log.
+    the row; then nothing is changed. `record` adds a statement to the transaction.
     """
 
-    __slots__ = ("_counters", "_is_void", "_plan", "_record", "_space", "_storage", "_txn", "parse")
+    __slots__ = ("_checks", "_counters", "_is_void", "_plan", "_record", "_space", "_txn", "_txns", "parse")
 
     def __init__(
         self,
         plan: WritePlan,
         space: Space,
         txn: Transaction,
-        storage: TupleStorage,
-        *,
-        is_void: bool,
+        txns: TransactionManager,
         counters: list[int],
         record: Callable[[Transaction, Statement], None],
     ) -> None:
         self._plan = plan
         self._space = space
         self._txn = txn
-        self._storage = storage
-        self._is_void = is_void
+        self._txns = txns
+        self._checks = list(space.checks.values())
+        self._is_void = txns.journal.is_void
         self._counters = counters
         self._record = record
         self.parse = plan.parse
 
     def find(self, key: SortKey) -> bytes | None:
         """Return the tuple with this primary key, as the transaction sees it, or None."""
-        return self._storage.find(self._txn, self._space.index(0), key)
+        return self._txns.storage.find(self._txn, self._space.index(0), key)
+
+    def find_in(self, index: Index, key: SortKey) -> bytes | None:
+        """Return the tuple with this full key of a unique index, as the transaction sees it, or None."""
+        return self._txns.storage.find(self._txn, index, key)
+
+    def remove(self, old: bytes) -> None:
+        """Delete the tuple `old`, which the transaction sees."""
+        fields, primary = unpack(old), self._space.index(0)
+        self.delete(primary.key_def.extract_values(fields), primary.key_of(fields), old)
 
     def insert(self, raw: bytes, fields: list[Any]) -> None:
         """Insert the tuple `raw`, whose fields are given."""
         self._change(INSERT, None, insert, raw, fields)
+
+    def store(self, credentials: Credentials, raw: bytes, *, is_replace: bool) -> bytes:
+        """Insert the tuple `raw`, or replace the one with its primary key, after the space's sequence has filled its
+        field. Returns the stored tuple.
+        """
+        if self._space.sequence is not None:
+            raw = fill_sequence(self._space, credentials, raw)
+        if is_replace:
+            self._change(REPLACE, None, replace, raw)
+        else:
+            self._change(INSERT, None, insert, raw)
+        return raw
 
     def replace(self, raw: bytes, fields: list[Any], is_new: bool) -> None:
         """Store the tuple `raw`, whose fields are given. Unless `is_new`, it replaces a tuple, and the log gets a
@@ -97,13 +121,39 @@ class TransactionWriter:
         REPLACE.
         """
         self._counters[kind] += 1
-        txn, space = self._txn, self._space
-        if self._storage.allows_yield:
-            statement = self._storage.plan_of(txn, space, self._plan).run(space, kind, change, *args)
+        txn, space, storage = self._txn, self._space, self._txns.storage
+        if storage.allows_yield:
+            statement = storage.plan_of(txn, space, self._plan).run(space, kind, change, *args)
         else:
             statement = Statement(space, kind, *change(self._plan, space, *args))
         statement.body = body
         self._record(txn, statement)
+        if self._checks and statement.new is not None:
+            self._check(txn, statement.new)
+
+    def _check(self, txn: Transaction, new: bytes) -> None:
+        """Check the constraints for the tuple that the last statement has stored; an error undoes the statement."""
+        length, fields = len(txn.statements) - 1, unpack(new)
+        try:
+            for check in self._checks:
+                check.check(fields)
+        except BaseException:
+            self._txns.undo_to(txn, length)
+            raise
+
+
+def writer_in(
+    txn: Transaction,
+    space: Space,
+    plan: WritePlan,
+    txns: TransactionManager,
+    counters: list[int],
+    record: Callable[[Transaction, Statement], None],
+) -> TransactionWriter | None:
+    """Return a writer for an open transaction; None while a statement is open, or if it uses another engine."""
+    if txn.nesting or txn.engine is not space.engine or txn.state is not TxnState.INPROGRESS:
+        return None
+    return TransactionWriter(plan, space, txn, txns, counters, record)
 
 
 RowWriter = PointWriter | TransactionWriter

@@ -37,8 +37,9 @@ class WritePlan:
     `is_usual`: only the indexes take part in a change, and the journal or the limbo in its commit (see `fast_path`).
     `is_versioned`: the same where tuples have versions, so that a change in a transaction goes through the plan of the
     transaction (see `versioned_plan`), and a change by itself can be usual while no tuple has versions.
-    `is_sync`: the limbo takes part in each commit. `max_tuple_size` includes Tarantool's overhead; `max_size` is what
-    remains for the MessagePack, in bytes. `ignore` takes the errors that an upsert ignores.
+    `is_filled`: only a sequence or check constraints keep it from being usual or versioned; a `TransactionWriter` can
+    take care of them. `is_sync`: the limbo takes part in each commit. `max_tuple_size` includes Tarantool's overhead;
+    `max_size` is what remains for the MessagePack, in bytes. `ignore` takes the errors that an upsert ignores.
     """
 
     __slots__ = (
@@ -49,6 +50,7 @@ class WritePlan:
         "has_many_keys",
         "has_one_index",
         "ignore",
+        "is_filled",
         "is_sync",
         "is_usual",
         "is_versioned",
@@ -85,15 +87,16 @@ class WritePlan:
         self.memory = memory
         self.validate = space.format.validate
         self.validate_fields = space.format.validate_fields
-        is_usual = (
+        is_simple = (
             index is not None
             and space.is_plain
             and space.system_trigger is None
-            and space.sequence is None
-            and not (space.checks or space.rules or space.referrers)
+            and not (space.rules or space.referrers)
             and not any(other.has_slots for other in space.indexes.values())
             and not (space.is_local or space.is_temporary or space.definition.opts.view)
         )
+        is_usual = is_simple and space.sequence is None and not space.checks
+        self.is_filled = is_simple and not is_usual and fast_allowed
         self.is_usual = is_usual and fast_allowed and not has_versions
         self.is_versioned = is_usual and fast_allowed and has_versions
         self.is_sync = space.is_sync

@@ -23,6 +23,7 @@ _TABLES = (
     "CREATE TABLE two (a TEXT, id INT, n NUMBER NOT NULL, PRIMARY KEY (id, a))",
     "CREATE INDEX two_n ON two (n)",
     "CREATE TABLE three (id INT PRIMARY KEY, code TEXT UNIQUE)",
+    "CREATE TABLE four (id INTEGER PRIMARY KEY AUTOINCREMENT, n NUMBER NOT NULL CHECK (n > 2), code TEXT UNIQUE)",
 )
 _STATEMENTS = (
     ("INSERT INTO one VALUES (?, ?, 5)", "it"),
@@ -36,6 +37,14 @@ _STATEMENTS = (
     ("INSERT INTO three VALUES (?, ?)", "it"),
     ("UPDATE three SET code = ? WHERE id = ?", "ti"),
     ("DELETE FROM three WHERE id = ?", "i"),
+    ("INSERT INTO four (n, code) SELECT price, name FROM one WHERE id >= ?", "i"),
+    ("INSERT OR IGNORE INTO four VALUES (?, ?, ?)", "int"),
+    ("INSERT OR FAIL INTO four SELECT NULL, price, name FROM one", ""),
+    ("INSERT OR REPLACE INTO four VALUES (?, ?, ?)", "int"),
+    ("REPLACE INTO four SELECT id, price, name FROM one WHERE id >= ?", "i"),
+    ("REPLACE INTO three SELECT id, name FROM one", ""),
+    ("UPDATE four SET n = n - ? WHERE id < ?", "ni"),
+    ("DELETE FROM four WHERE n > ?", "n"),
     ("SAVEPOINT s", ""),
     ("ROLLBACK TO SAVEPOINT s", ""),
 )
@@ -106,6 +115,7 @@ def test_a_writer_changes_nothing(monkeypatch: pytest.MonkeyPatch, seed: int, ki
     with_writer = asyncio.run(_left_behind(seed, **options))
     assert len(used) > 20
     monkeypatch.setattr(Dml, "point_writer", lambda *_: None)
+    monkeypatch.setattr(Dml, "row_writer", lambda *_: None)
     used.clear()
     assert with_writer == asyncio.run(_left_behind(seed, **options))
     assert not used
