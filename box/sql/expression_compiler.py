@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from box.errors import ErrorCode, client_error
 from box.sql import sql_nodes
 from box.sql.aggregates import is_aggregate
-from box.sql.index_keys import condition_on_key, finds_one_row, is_boolean_key, leads_index
+from box.sql.index_keys import condition_on_key, is_boolean_key, leads_index
+from box.sql.key_choice import chosen_terms
 from box.sql.kinds import (
     NUMBERS,
     NUMERIC,
@@ -114,8 +115,8 @@ class ExpressionCompiler:
             return self._term(expr, is_key=True)
         if any(map(_is_false, terms)):
             return "0"
-        are_keys = [finds_one_row(term, self.compile) for term in terms]
-        texts = [self._term(term, is_key=sum(are_keys) == found) for term, found in zip(terms, are_keys, strict=True)]
+        are_keys = chosen_terms(terms, self.compile)
+        texts = [self._term(term, is_key=is_key) for term, is_key in zip(terms, are_keys, strict=True)]
         return f"({' AND '.join(texts)})"
 
     def _term(self, expr: sql_nodes.Expr, *, is_key: bool) -> str:

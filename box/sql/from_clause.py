@@ -144,8 +144,10 @@ class FromCompiler:
         if space.definition.opts.view:
             return self._view(space, name, alias)
         columns = columns_of(space, alias)
-        definitions = [index.definition for index in space.indexes.values() if not index.definition.opts.get("func")]
-        leading = {definition.parts[0].fieldno for definition in definitions if definition.parts}
+        leading: dict[int, int] = {}
+        for index_id, one in sorted(space.indexes.items()):
+            if one.definition.parts and not one.definition.opts.get("func"):
+                leading.setdefault(one.definition.parts[0].fieldno, index_id)
         keys = {
             index.definition.parts[0].fieldno
             for index in space.indexes.values()
@@ -153,7 +155,7 @@ class FromCompiler:
         }
         for place, column in enumerate(columns):
             column.table = space.name
-            column.leads_index, column.is_key = place in leading, place in keys
+            column.index_place, column.is_key = leading.get(place, -1), place in keys
         if space.primary is None:
             raise unsupported("SQL", "spaces without primary key")
         return f"{_rows_of(space, index)} AS {alias}", [Relation(name, alias, columns)]

@@ -20,10 +20,10 @@ from __future__ import annotations
 from operator import ge, gt, le, lt
 from typing import TYPE_CHECKING, Any, Final
 
-from box.errors import BoxError, ErrorCode, client_error
+from box.errors import ErrorCode, client_error
 from box.sql import sql_nodes
 from box.sql.casts import text_to_double
-from box.sql.join_keys import FLIPPED, condition_on_join
+from box.sql.join_keys import FLIPPED, condition_on_join, is_constant_key
 from box.sql.kinds import NUMBERS, NUMERIC, boxed, truth
 from box.sql.operators import order_key
 from box.sql.stored_values import load, mismatch
@@ -64,7 +64,7 @@ def condition_on_key(expr: sql_nodes.Expr, compile_one: Compile) -> str | None:
         if isinstance(expr.right, sql_nodes.Name):
             op = FLIPPED[expr.op]
             on_key = _compared(expr.right, op, expr.left, compile_one)
-            if on_key is None and _is_constant(expr.left) and leads_index(compile_one(expr.right)):
+            if on_key is None and is_constant_key(expr.left) and leads_index(compile_one(expr.right)):
                 return truth(compile_one(sql_nodes.Binary(op, expr.right, expr.left)))
             return on_key
     if isinstance(expr, sql_nodes.InList) and not expr.negated and isinstance(expr.operand, sql_nodes.Name):
@@ -74,33 +74,13 @@ def condition_on_key(expr: sql_nodes.Expr, compile_one: Compile) -> str | None:
     return None
 
 
-def finds_one_row(expr: sql_nodes.Expr, compile_one: Compile) -> bool:
-    """Return whether a condition gives the whole key of a unique index, which Tarantool then prefers to others."""
-    if not isinstance(expr, sql_nodes.Binary) or expr.op != "=":
-        return False
-    for name, other in ((expr.left, expr.right), (expr.right, expr.left)):
-        if isinstance(name, sql_nodes.Name) and _is_constant(other):
-            try:
-                column = compile_one(name).column
-            except BoxError:  # it is raised when its turn comes: the terms before it may be wrong, too
-                return False
-            return column is not None and column.is_key
-    return False
-
-
-def _is_constant(expr: sql_nodes.Expr) -> bool:
-    if isinstance(expr, sql_nodes.Unary):
-        return expr.op == "-" and isinstance(expr.operand, sql_nodes.Literal)
-    return isinstance(expr, sql_nodes.Literal | sql_nodes.Param)
-
-
 def _compared(name: sql_nodes.Name, op: str, bound: sql_nodes.Expr, compile_one: Compile) -> str | None:
     column = compile_one(name)
     if not leads_index(column) or isinstance(bound, sql_nodes.RowValue):
         return None
     if column.kind == "bool":
         return None if op == "=" else _boolean_range(column, op, bound, compile_one)
-    if not _is_constant(bound):
+    if not is_constant_key(bound):
         return None
     other = compile_one(bound)
     # A number is looked for only if it is a parameter, whose type Tarantool does not know when it chooses the index.
@@ -140,7 +120,7 @@ def _boolean_range(column: Typed, op: str, bound: sql_nodes.Expr, compile_one: C
 
 def _list(name: sql_nodes.Name, items: list[sql_nodes.Expr], compile_one: Compile) -> str | None:
     column = compile_one(name)
-    if not leads_index(column) or not items or not all(map(_is_constant, items)):
+    if not leads_index(column) or not items or not all(map(is_constant_key, items)):
         return None
     others = list(map(compile_one, items))
     if column.type == "scalar":

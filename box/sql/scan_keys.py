@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import unpack
+from box.errors import ErrorCode, client_error
 from box.sql.builtins import like
 from box.sql.stored_values import load, mismatch
 
@@ -87,6 +88,17 @@ def key_value(stored: Any, type_name: str) -> Any:
     elif type_name == "varbinary":
         return value if type(value) is bytes else NOTHING
     return value
+
+
+def refuse_negative(stored: Sequence[Any], types: Sequence[str]) -> None:
+    """Refuse negative integers as parts of a key of unsigned values.
+
+    Raises:
+        ClientError: KEY_PART_TYPE.
+    """
+    for place, (value, type_name) in enumerate(zip(stored, types, strict=False)):
+        if type_name == "unsigned" and type(value) is int and value < 0:
+            raise client_error(ErrorCode.KEY_PART_TYPE, place, type_name)
 
 
 def bound_value(stored: Any, type_name: str) -> Any:

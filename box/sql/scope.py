@@ -60,14 +60,19 @@ class KnownColumn:
     """False if complete metadata leave out the collation."""
     table: str | None = None
     """The name of the space, view or table of WITH that the column comes from."""
-    leads_index: bool = False
-    """True if an index of the space begins with the column."""
+    index_place: int = -1
+    """The number of the oldest index of the space that begins with the column; -1 if none does."""
     is_key: bool = False
     """True if the column alone is the key of a unique index of the space."""
     may_be_missing: bool = False
     """True if the column's relation may have no row, because LEFT JOIN allows that."""
     star_name: str | None = None
     """The name under which `*` gives the column, if it is another one: in a join in parentheses, names differ."""
+
+    @property
+    def leads_index(self) -> bool:
+        """True if an index of the space begins with the column."""
+        return self.index_place >= 0
 
     def typed(self) -> Typed:
         return Typed(self.sql, self.type, self.kind, self.collation, column=self)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import apsw
 
-from box.errors import ErrorCode, client_error
 from box.index import IteratorType
 from box.sql.automatic_index import AutomaticIndex, value_of
 from box.sql.row_decoder import RowDecoder
@@ -30,6 +29,7 @@ from box.sql.scan_keys import (
     key_value,
     like_column,
     prefix_of,
+    refuse_negative,
 )
 from box.sql.stored_values import load
 
@@ -414,7 +414,10 @@ class SpaceCursor:
         self._source, self._batch = _NO_TUPLES, _NO_ROWS
         self._row = None
         key = [key_value(arg, name) for arg, name in zip(args, types, strict=False)]
-        if None in key or NOTHING in key:
+        if NOTHING in key:
+            refuse_negative(args, types)
+            return
+        if None in key:
             return
         table = self._table
         raw = self._connection.find(table.space, self._plan["index"], key)
@@ -427,16 +430,12 @@ class SpaceCursor:
             return _NO_TUPLES
         index = self._table.index(plan["index"])
         parts = index.definition.parts
-        key = []
         equal = plan.get("equal", 0)
-        for place in range(equal):
-            type_name = parts[place].type.value
-            value = key_value(args[place], type_name)
-            if value is NOTHING and type_name == "unsigned" and type(args[place]) is int:
-                raise client_error(ErrorCode.KEY_PART_TYPE, place, type_name)
-            if value is NOTHING:
-                return _NO_TUPLES
-            key.append(value)
+        types = [part.type.value for part in parts[:equal]]
+        key = [key_value(arg, name) for arg, name in zip(args, types, strict=False)]
+        if NOTHING in key:
+            refuse_negative(args, types)
+            return _NO_TUPLES
         if any(value is None for value in args):
             return _NO_TUPLES
         low = high = None

@@ -451,6 +451,8 @@ _PLAIN_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lb_refused_bound": index_keys.refused_bound,
     "lb_join_key": join_keys.join_key,
     "lb_join_bound": join_keys.join_bound,
+    "lb_are_keys": join_keys.are_keys,
+    "lb_item_key": join_keys.item_key,
     "lb_refused_keys": index_keys.refused_keys,
     "lb_number_keys": index_keys.number_keys,
     "lb_scalar": index_keys.compare_scalars,
