@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from box.data.codec import unpack
 from box.embed.named_rows import NamedRow, encode_values, row_type
 from box.errors import ErrorCode, client_error
-from box.index.untracked import untrack
+from box.index.untracked import untrack, untracked_list
 
 if TYPE_CHECKING:
     from box.embed.embedding import Embedding
@@ -188,7 +188,7 @@ async def result_of(ctx: Context, result: Result) -> SqlResult:
     if result.are_few:
         return result_at_once(result)
     columns, kind = _shape(result)
-    found: list[NamedRow] = []
+    found: list[NamedRow] = untracked_list()
     async for piece in result.pieces(ctx):
         rows = list(map(kind, piece))
         if len(rows) >= _MANY:

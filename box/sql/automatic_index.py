@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
+from box.index.untracked import untracked_list
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -53,7 +55,7 @@ class AutomaticIndex:
     def __init__(self, key: tuple[Any, ...], count: int) -> None:
         self.key = key
         """What the scan depends on besides its plan: the bounds of a range."""
-        self._tuples: list[bytes] = []
+        self._tuples: list[bytes] = untracked_list()
         self._before = array("q")
         """For each tuple the position of the former one with the same value."""
         # Odd, so that even numbers fill all of them.

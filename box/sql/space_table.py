@@ -55,6 +55,10 @@ _BATCH: Final = 256
 """The greatest number of rows that are decoded at once."""
 _SCAN_READS: Final = 3
 """To begin a scan, or to find a row by its key, costs as much as to read so many rows of a scan."""
+_SCANS: Final = 32
+"""The number of scans after which it may be time for a pause. SQLite itself looks only every thousand steps. In a join
+these are a hundred scans, which may take as long as a whole turn.
+"""
 _ROW_COST: Final = 1.0
 _SEEK_COST: Final = 5.0
 """The costs, for SQLite's planner, of finding the first row and of reading a row. Only their ratio matters."""
@@ -146,6 +150,7 @@ class SpaceTable:
         self.decoder = RowDecoder(space, connection.texts)
         self.reads = 0
         """The number of rows that all statements have read; a scan counts as some rows more."""
+        self.scans = 0
 
     # --- planning ---
 
@@ -337,7 +342,11 @@ class SpaceCursor:
         self._point: tuple[str, ...] | None = None
 
     def Filter(self, number: int, text: str | None, args: tuple[Any, ...]) -> None:
-        self._table.reads += _SCAN_READS
+        table = self._table
+        table.reads += _SCAN_READS
+        table.scans += 1
+        if not table.scans % _SCANS:
+            self._connection.look()
         if text != self._text:
             self._prepare(text)
         if self._point is not None:
