@@ -89,6 +89,8 @@ class Schema:
         """All rows of `_func_index`: the function's id by the ids of space and index."""
         self.truncated: set[int] = set()
         """The ids of spaces that have a row in `_truncate`."""
+        self.on_views: Callable[[], None] = lambda: None
+        """Called before views of all spaces are opened, for a snapshot or a replica."""
         self.altered: set[int] = set()
         """The ids of spaces whose alteration is in progress, because it has to visit tuples (see
         `box.schema.ddl.build`)."""
@@ -212,10 +214,12 @@ class Schema:
 
     def snapshot_spaces(self) -> list[Space]:
         """Return the spaces that a snapshot stores, in its order: system spaces by id, then the others by id."""
+        self.on_views()
         return self._stored(space for space in self.spaces.values() if space.engine.keeps_tuples)
 
     def joined_spaces(self) -> list[Space]:
         """Return the spaces that a replica gets with a join, in the order of a snapshot."""
+        self.on_views()
         return self._stored(space for space in self.spaces.values() if space.engine.is_joined and not space.is_local)
 
     def _stored(self, spaces: Iterable[Space]) -> list[Space]:

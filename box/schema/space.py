@@ -114,6 +114,7 @@ class Space:
         "format",
         "id",
         "indexes",
+        "is_being_defined",
         "is_local",
         "is_plain",
         "is_sync",
@@ -176,6 +177,8 @@ class Space:
         """The encoded request map of an INSERT or a REPLACE up to its tuple: {0x10: id, 0x21: <tuple>}."""
         self.key_prefix = bytes((0x82, Key.SPACE_ID)) + space_id + bytes((Key.KEY,))
         """The encoded request map of a DELETE up to its key: {0x10: id, 0x20: <key>}."""
+        self.is_being_defined = False
+        """True while an open transaction, which may wait, has changed the definition (`box.txn.open_definitions`)."""
         self.write_plan: Any = None
         """What the executor of changes has noted about this layout (`box.txn.write_plan`); None for a new layout."""
         self.install(layout)

@@ -148,7 +148,7 @@ class Copies:
 
     def are_worthwhile(self, spaces: Sequence[Space], own_reads: int = 0, foreseen: float = 0.0) -> bool:
         """Return whether a query should run on copies now, after so many reads of its own and before others."""
-        if self._is_busy:
+        if self._is_busy or any(space.primary is None for space in spaces):  # dropped in a pause of the query
             return False
         known = [self._of(space) for space in spaces]
         missing = [space for space, one in zip(spaces, known, strict=True) if not one.is_copied]

@@ -129,6 +129,7 @@ class Dml:
         """The engine that keeps tuples in memory."""
         self.memtx.use(txns.storage, self._planner)
         schema.on_alter_spaces.append(self._spaces_altered)
+        schema.on_views = lambda: txns.storage.definitions.make_way(None, None)
         self._forget_plans()
 
     # -- limits

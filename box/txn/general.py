@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from box.data.codec import unpack
 from box.eager import run_through
 from box.schema.access import Privilege
+from box.schema.ids import SpaceId
 from box.schema.sequence_fill import fill_sequence
 from box.txn import triggers
 from box.txn.rule_writes import check_removal
@@ -104,14 +105,16 @@ class GeneralWrite:
         txn.hooked.append(statement)
         with storage.alteration(txn):
             work = space.system_trigger(ctx.credentials, txn, statement)
-        if work is None:
-            return
-        if len(txn.statements) > 1 and not storage.allows_yield:
-            finish = run_through(work)  # waiting here would show the transaction's earlier statements to others
-        else:
-            finish = await self._wait_for(txn, statement, work)
-        with storage.alteration(txn):
-            finish()
+        if work is not None:
+            shows_others = not storage.allows_yield or storage.definitions.owner is txn
+            if len(txn.statements) > 1 and shows_others:
+                finish = run_through(work)  # waiting here would show the transaction's earlier statements to others
+            else:
+                finish = await self._wait_for(txn, statement, work)
+            with storage.alteration(txn):
+                finish()
+        if storage.allows_yield and space.id != SpaceId.SEQUENCE_DATA:
+            storage.definitions.own(txn)
 
     async def _wait_for(
         self, txn: Transaction, statement: Statement, work: Coroutine[Any, Any, Callable[[], None]]

@@ -67,6 +67,7 @@ class TransactionManager:
         self.work = SlicedWork(loop)
         """Deferred work for large transactions: merging changes, folding versions, freeing statements."""
         storage.add_work = self.work.add
+        storage.definitions.end = self._end_in_conflict
         self.commits = SlicedWork(loop)
         """Commits that wait until the storage is ready for them (`TupleStorage.make_ready`)."""
         self._loop = loop
@@ -303,6 +304,11 @@ class TransactionManager:
         txn.state = TxnState.TIMED_OUT
         txn.engine = None  # the next statement binds the engine again, and then finds the state TIMED_OUT
 
+    def _end_in_conflict(self, txn: Transaction) -> None:
+        """Undo the changes of an open transaction. Its next statement or commit raises TRANSACTION_CONFLICT."""
+        self.undo_to(txn, 0)
+        txn.state = TxnState.CONFLICTED
+
     # -- savepoints
 
     def savepoint(self, ctx: Context) -> Savepoint:
@@ -342,6 +348,8 @@ class TransactionManager:
         if txn.is_lone:
             self.share(txn)
         if space is not None:
+            if self.storage.definitions.owner is not None:
+                self.storage.definitions.make_way(txn, space)
             self.use_engine(txn, space)
         txn.is_fast = False
         statement = OpenStatement(space, request_type)

@@ -376,6 +376,8 @@ class MvccStorage(VersionedReads):
             written.known = overtaken
 
     def prepare(self, txn: Transaction) -> None:
+        if self.definitions.owner is txn:
+            self.definitions.release()
         while txn in self._behind:  # some commits do not wait for the steps of `make_ready`
             self._refresh_some()
         self._leave(txn)
@@ -420,6 +422,8 @@ class MvccStorage(VersionedReads):
             self._slots.fold(write.slot)
 
     def forget(self, txn: Transaction) -> None:
+        if self.definitions.owner is txn:
+            self.definitions.release()
         self._leave(txn)
         self._behind.pop(txn, None)
         written = self._written.pop(txn, None)
@@ -436,6 +440,8 @@ class MvccStorage(VersionedReads):
 
     def space_altered(self, space: Space) -> None:
         """Put transactions with uncommitted changes in a space into conflict, because it has other indexes now."""
+        if self._altering is not None:
+            self.definitions.own(self._altering, space)
         for txn in self._readers.by_txn:
             if txn is not self._altering and any(statement.space is space for statement in txn.statements):
                 txn.state = TxnState.CONFLICTED

@@ -19,6 +19,7 @@ from box.index.duplicate_key import duplicate_key
 from box.index.frozen import FrozenIndex
 from box.index.view import ListView, TupleView, open_view
 from box.txn.exchange import Keys, check_old, exchange, keys_of, note_refused
+from box.txn.open_definitions import OpenDefinitions
 from box.txn.staged_undo import OneChange, StagedUndo
 from box.txn.transaction import Transaction
 
@@ -71,6 +72,8 @@ class TupleStorage:
         """Statements of open transactions that may wait although others see their changes: changes of the dictionary,
         during an index build.
         """
+        self.definitions = OpenDefinitions()
+        """What an open transaction has changed in the dictionary; only where transactions may wait."""
         self._undos: dict[Transaction, StagedUndo] = {}
         """The prepared undos of transactions whose write has failed, until the failure is reported to their callers."""
         self.add_work: Callable[[Callable[[], bool]], None] = _do_at_once

@@ -91,6 +91,7 @@ class WritePlan:
             index is not None
             and space.is_plain
             and space.system_trigger is None
+            and not space.is_being_defined
             and not (space.rules or space.referrers)
             and not any(other.has_slots for other in space.indexes.values())
             and not (space.is_local or space.is_temporary or space.definition.opts.view)

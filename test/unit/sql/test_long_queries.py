@@ -93,6 +93,17 @@ def test_the_table_goes_meanwhile(filled: Session, statement: str) -> None:
         assert filled.error("select * from t") == ("NO_SUCH_SPACE", "Space 'T' does not exist")
 
 
+def test_a_table_goes_during_the_first_query_of_it(filled: Session) -> None:
+    other = filled.another()
+
+    async def drop(turn: int) -> None:
+        if turn == 2:
+            await other.node.sql.execute(other.ctx, "drop table t", [])
+
+    counted = "with recursive n (i) as (values (1) union all select i + 1 from n where i < 20000) select count(*) from n"
+    assert filled.wait(_beside(filled, f"{counted} left join t on id = i", drop)) == [[20000]]
+
+
 def test_it_can_be_cancelled_and_has_a_timeout(filled: Session) -> None:
     async def run() -> None:
         sql = filled.node.sql
