@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import pack, unpack
 from box.errors import BoxError, ErrorCode, client_error, unsupported
@@ -25,6 +25,7 @@ from box.sql import sql_nodes
 from box.sql.casts import convert
 from box.sql.catalogue import Catalogue
 from box.sql.inserted_rows import (
+    InsertPlan,
     are_free,
     check_count,
     constant_rows,
@@ -35,7 +36,6 @@ from box.sql.inserted_rows import (
     store_together,
 )
 from box.sql.not_null import check_nil, check_updated
-from box.sql.parse import parse_expression
 from box.sql.parse.token_reader import generic
 from box.sql.plain_changes import PlainUpdate, delete_plain
 from box.sql.query import Query, QueryCompiler
@@ -57,6 +57,9 @@ if TYPE_CHECKING:
     from box.txn.dml import Dml
     from box.txn.transaction_writes import RowWriter
 
+_KEPT_MAX: Final = 1000
+"""The number of plans that are kept."""
+
 
 class ChangeRunner:
     """Runs the changes of one node."""
@@ -68,6 +71,8 @@ class ChangeRunner:
         self.triggers: RowTriggers
         self.foreign_keys: ForeignKeys
         self._shapes = RowShapes()
+        self._step_plans: dict[Any, InsertPlan] = {}
+        """The plans of the steps of triggers."""
 
     def _space(self, name: str) -> Space:
         space = Catalogue(self._queries.schema).space(name)
@@ -88,11 +93,9 @@ class ChangeRunner:
         self, ctx: Context, key: Any, insert: sql_nodes.Insert, params: Sequence[Value], special: Special | None = None
     ) -> Changed:
         """Run an INSERT or a REPLACE."""
-        space = self._space(insert.table)
-        triggers = self._triggers_of(space, insert)
-        self._refuse_view(space, bool(triggers))
-        places = places_of(space, insert)
-        rows = await self._new_rows(ctx, key, space, insert, places, params, special)
+        plan = self._insert_plan(key, insert, special)
+        space, triggers = plan.space, plan.triggers
+        rows = await self._new_rows(ctx, key, insert, plan, params, special)
         is_single = special is None and has_one_row(insert)
         is_free = not triggers and insert.action == "ABORT" and are_free(space)
         if is_free and self.foreign_keys.allow_together(ctx, space, is_single=is_single):
@@ -108,6 +111,21 @@ class ChangeRunner:
             await self._insert_row(ctx, space, row, insert.action, triggers, result, is_alone=is_alone)
         return result
 
+    def _insert_plan(self, key: Any, insert: sql_nodes.Insert, special: Special | None) -> InsertPlan:
+        """Return the plan of an INSERT. Those of the steps of triggers are kept, because many rows fire them."""
+        mark, version = (key, insert.action), self._queries.schema.version
+        plan = self._step_plans.get(mark) if special is not None else None
+        if plan is None or plan.version != version:
+            space = self._space(insert.table)
+            triggers = self._triggers_of(space, insert)
+            self._refuse_view(space, bool(triggers))
+            plan = InsertPlan(version, space, triggers, insert, special)
+            if special is not None:
+                if len(self._step_plans) >= _KEPT_MAX:
+                    self._step_plans.clear()
+                self._step_plans[mark] = plan
+        return plan
+
     @staticmethod
     def _refuse_view(space: Space, has_triggers: bool) -> None:
         if space.definition.opts.view and not has_triggers:
@@ -117,46 +135,38 @@ class ChangeRunner:
         self,
         ctx: Context,
         key: Any,
-        space: Space,
         insert: sql_nodes.Insert,
-        places: list[int],
+        plan: InsertPlan,
         params: Sequence[Value],
         special: Special | None,
     ) -> list[list[Value]]:
-        count = len(space.definition.fields)
-        defaults = self._defaults(ctx, space, set(range(count)) - set(places) if insert.select else set(range(count)))
+        defaults = plan.default_row(ctx, self._expressions)
         if insert.select is None:
-            check_count(insert, space, 0, len(insert.columns or ()))
-            return [list(defaults)]
-        given = await self._given_rows(ctx, key, insert, places, space, params, special)
-        if len(places) == count and places == list(range(count)):
-            return given
-        rows = []
-        for values in given:
-            row = list(defaults)
-            for place, value in zip(places, values, strict=True):
-                row[place] = value
-            rows.append(row)
-        return rows
+            check_count(insert, plan.space, 0, len(insert.columns or ()))
+            return [defaults]
+        return plan.whole_rows(await self._given_rows(ctx, key, insert, plan, params, special), defaults)
 
     async def _given_rows(
         self,
         ctx: Context,
         key: Any,
         insert: sql_nodes.Insert,
-        places: list[int],
-        space: Space,
+        plan: InsertPlan,
         params: Sequence[Value],
         special: Special | None,
     ) -> list[list[Value]]:
         assert insert.select is not None
-        plain = constant_rows(insert.select, params) if special is None and not insert.common else None
-        is_gathered = bool(self.triggers.of(space, "INSERT", None))
-        if plain is not None:
-            check_count(insert, space, len(plain[0]), len(places))
-            rows = plain
+        space = plan.space
+        if special is not None:
+            row = plan.plain_row(special.values)
+            if row is not None:
+                return [row]
+        rows = constant_rows(insert.select, params) if special is None and not insert.common else None
+        is_gathered = bool(plan.triggers)
+        if rows is not None:
+            check_count(insert, space, len(rows[0]), len(plan.places))
         else:
-            compiled = self._analyse_rows(ctx, key, insert, places, space, params, special)
+            compiled = self._analyse_rows(ctx, key, insert, plan.places, space, params, special)
             assert compiled is not None
             rows = await self._rows(ctx, compiled, [*params, *(special.values if special else ())])
             is_gathered = is_gathered or space in compiled.used
@@ -195,20 +205,6 @@ class ChangeRunner:
 
         values = [*params, *(special.values if special else ())]
         return self._queries.compiled(ctx, (key, special and special.mark), make, values)
-
-    def _defaults(self, ctx: Context, space: Space, places: set[int]) -> list[Value]:
-        found: list[Value] = []
-        for number, field in enumerate(space.definition.fields):
-            text = field.default
-            if text is None or number not in places:
-                found.append(None)
-                continue
-            expr = parse_expression(text)
-            if isinstance(expr, sql_nodes.Literal):
-                found.append(expr.value)
-                continue
-            found.append(self._expressions.value(ctx, ("default", text), expr, QueryScope, ()))
-        return found
 
     async def _insert_row(
         self,

@@ -13,6 +13,7 @@ from box.sql import children_by_value
 from box.sql.number_comparisons import as_double, as_whole
 from box.sql.reading import QueryRunner
 from box.sql.row_changes import ChangeRunner
+from box.sql.row_expressions import RowExpressions
 from box.sql.stored_values import store
 from box.wire.change import Request
 
@@ -272,3 +273,47 @@ def test_an_error_undoes_the_rows_before_it(db: Session) -> None:
     _fill(db, "t")
     assert db.error("update t set a = 39 - a where id < 2")[0] == "TUPLE_FOUND"
     assert db.sql("select a from t order by id limit 2") == [[0], [1]]
+
+
+def test_a_step_with_plain_values_asks_sqlite_nothing(
+    db: Session, calls: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Columns of NEW and OLD, and constants, are inserted as they are; those of NUMBER as doubles, as ever."""
+    db.sql("create table t (id int primary key, n number, b boolean, s text)")
+    db.sql("create table log (id int primary key autoincrement, n number, b boolean, s text, c int, d int default 7)")
+    step = "insert into log (c, s, b, n) values (-3, new.s, new.b, new.n)"
+    db.sql(f"create trigger g after insert on t for each row begin {step}; end")
+    monkeypatch.setattr(RowExpressions, "rows", lambda *_: pytest.fail("a query"))
+    db.sql("insert into t values (1, 5, true, 'x'), (2, null, false, null), (3, 0.5, null, 'é')")
+    logged = [[1, 5.0, True, "x", -3, 7], [2, None, False, None, -3, 7], [3, 0.5, None, "é", -3, 7]]
+    assert [list(map(type, row)) for row in db.rows_of("LOG")] == [list(map(type, row)) for row in logged]
+    assert db.rows_of("LOG") == logged
+    assert not calls
+
+
+def test_what_is_known_of_a_step_ends_with_the_dictionary(db: Session) -> None:
+    """A step that names no columns gives values for those that the table has when it runs."""
+    db.sql("create table t (id int primary key)")
+    db.sql("create table log (id int primary key, d int default 7)")
+    db.sql("create trigger g after insert on t for each row begin insert into log (id) values (new.id); end")
+    db.sql("insert into t values (1)")
+    db.sql("delete from log")
+    db.sql("alter table log add column e int default 8")
+    db.sql("insert into t values (2)")
+    db.sql("create trigger h after insert on log for each row when new.id > 2 begin delete from t where id < 3; end")
+    db.sql("insert into t values (3)")
+    assert db.rows_of("LOG") == [[2, 7, 8], [3, 7, 8]]
+    assert db.rows_of("T") == [[3]]
+
+
+def test_the_or_clause_of_a_statement_applies_to_each_of_its_runs(db: Session) -> None:
+    """What is known of a step under one OR clause is not used under another."""
+    db.sql("create table t (id int primary key)")
+    db.sql("create table log (id int primary key, n int)")
+    db.sql("create trigger g after insert on t for each row begin insert into log values (1, new.id); end")
+    db.sql("insert into t values (1)")
+    assert db.error("insert into t values (2)")[0] == "TUPLE_FOUND"
+    db.sql("replace into t values (3)")
+    db.sql("insert or ignore into t values (4)")
+    assert db.rows_of("LOG") == [[1, 3]]
+    assert db.rows_of("T") == [[1], [3], [4]]
