@@ -11,9 +11,8 @@ row   ->  types  ->  BEFORE triggers  ->  NOT NULL  ->  conflicts (OR ...)  ->  
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import pack, unpack
@@ -24,24 +23,24 @@ from box.schema.ids import SpaceId
 from box.sql import sql_nodes
 from box.sql.casts import convert
 from box.sql.catalogue import Catalogue
+from box.sql.changed_rows import ChangedRows, key_places, padded
 from box.sql.inserted_rows import (
     InsertPlan,
     are_free,
     check_count,
     constant_rows,
     has_one_row,
-    place_of,
     places_of,
     sort_gathered,
     store_together,
 )
 from box.sql.not_null import check_nil, check_updated
-from box.sql.parse.token_reader import generic
 from box.sql.plain_changes import PlainUpdate, delete_plain
+from box.sql.point_changes import count_of
 from box.sql.query import Query, QueryCompiler
 from box.sql.result import Changed
 from box.sql.row_shapes import RowShapes
-from box.sql.scope import KnownColumn, QueryScope, Special, Typed, scope_of
+from box.sql.scope import Special, scope_of
 from box.sql.stored_values import Value, execute_error
 from box.sql.trigger_texts import IgnoreRow
 from box.txn.pending import completed
@@ -70,6 +69,7 @@ class ChangeRunner:
         self._expressions = expressions
         self.triggers: RowTriggers
         self.foreign_keys: ForeignKeys
+        self._rows = ChangedRows(queries, dml, expressions)
         self._shapes = RowShapes()
         self._step_plans: dict[Any, InsertPlan] = {}
         """The plans of the steps of triggers."""
@@ -168,13 +168,13 @@ class ChangeRunner:
         else:
             compiled = self._analyse_rows(ctx, key, insert, plan.places, space, params, special)
             assert compiled is not None
-            rows = await self._rows(ctx, compiled, [*params, *(special.values if special else ())])
+            rows = await self._query_rows(ctx, compiled, [*params, *(special.values if special else ())])
             is_gathered = is_gathered or space in compiled.used
         if is_gathered and space.sequence is None:
             sort_gathered(rows)
         return rows
 
-    async def _rows(self, ctx: Context, compiled: Compiled, values: Sequence[Value]) -> list[list[Value]]:
+    async def _query_rows(self, ctx: Context, compiled: Compiled, values: Sequence[Value]) -> list[list[Value]]:
         if self._expressions.can_run(compiled):
             return self._expressions.rows(ctx, compiled, values)
         return await self._queries.rows(ctx, compiled, values)
@@ -287,28 +287,29 @@ class ChangeRunner:
         space = self._space(update.table)
         triggers = self._triggers_of(space, update)
         self._refuse_view(space, bool(triggers))
-        places = self._updated(ctx, space, update, params, special)
+        places = self._rows.updated_places(ctx, space, update, params, special)
         is_view = space.definition.opts.view
-        key_places = list(range(len(space.definition.fields))) if is_view else _key_places(space)
-        make = self._update_query(space, update, key_places, special)
-        found = await self._found(ctx, (key, "update"), make, params, special)
+        own_places = key_places(space)
+        key_count = len(own_places)
+        make = self._rows.query(space, update, own_places, special)
+        found = await self._rows.find(ctx, (key, "update"), space, update, make, params, special)
         result = Changed()
         plain = PlainUpdate(space, places)
         has_keys = self.foreign_keys.concern(space, places)
         writer = None if has_keys else self._writer(ctx, space, triggers, update.action)
         for values in found:
             if writer is not None:
-                count = plain.run(writer, values[: len(key_places)], values[len(key_places) :])
+                count = plain.run(writer, values[:key_count], values[key_count:])
                 if count is not None:
                     result.row_count += count
                     continue
-            new_values = dict(zip(places, values[len(key_places) :], strict=True))
+            new_values = dict(zip(places, values[key_count:], strict=True))
             if is_view:
-                old = values[: len(key_places)]
+                old = values[:key_count]
                 new = [new_values.get(number, value) for number, value in enumerate(old)]
                 await self.triggers.run(ctx, triggers, "INSTEAD", old, new, update.action)
                 continue
-            await self._update_row(ctx, space, values[: len(key_places)], new_values, update.action, triggers, result)
+            await self._update_row(ctx, space, values[:key_count], new_values, update.action, triggers, result)
             writer = None if has_keys else self._writer(ctx, space, triggers, update.action)
         return result
 
@@ -317,62 +318,6 @@ class ChangeRunner:
         if triggers or action != "ABORT" or space.definition.opts.view:
             return None
         return self._dml.point_writer(ctx, space)
-
-    def _update_query(
-        self, space: Space, update: sql_nodes.Update, key_places: list[int], special: Special | None
-    ) -> Callable[[QueryCompiler], Query]:
-        """Return the query of the keys of the rows to change, and of their new values."""
-
-        def make(compiler: QueryCompiler) -> Query:
-            scope, source, prefix = self._changed_table(compiler, update, special)
-            expressions = compiler.expressions(scope)
-            items = [scope.relations[0].columns[place].typed() for place in key_places]
-            for columns, expr in update.sets:
-                values = expressions.row(expr)
-                if len(values) != len(columns):
-                    raise generic(f"{len(columns)} columns assigned {len(values)} values")
-                items += values
-            tail = f" FROM {source}" + (f" WHERE {expressions.condition(update.where)}" if update.where else "")
-            return _query_of(items, tail, prefix)
-
-        return make
-
-    def _updated(
-        self, ctx: Context, space: Space, update: sql_nodes.Update, params: Sequence[Value], special: Special | None
-    ) -> list[int]:
-        """Return the numbers of the columns that are set. A wrong name is told after wrong values up to its own."""
-        places: list[int] = []
-        for number, (columns, _) in enumerate(update.sets, 1):
-            try:
-                for name in columns:
-                    place = place_of(space, name)
-                    if place in places:
-                        raise generic(f"set id list: duplicate column name {name}")
-                    places.append(place)
-            except BoxError:
-                values = replace(update, sets=update.sets[:number], where=None)
-                self._update_query(space, values, [], special)(self._queries.compiler(ctx, params))
-                raise
-        return places
-
-    def _changed_table(
-        self,
-        compiler: QueryCompiler,
-        change: sql_nodes.Update | sql_nodes.Delete,
-        special: Special | None,
-    ) -> tuple[QueryScope, str, str]:
-        """Return the scope of a change with its only relation, the text after FROM, and the WITH clause."""
-        scope = QueryScope(outer=scope_of(special))
-        prefix = compiler.common_prefix(change.common, scope)
-        source = compiler.sources.compile([sql_nodes.FromItem(name=change.table, indexed_by=change.indexed_by)], scope)
-        return scope, source, prefix
-
-    async def _found(
-        self, ctx: Context, key: Any, make: Any, params: Sequence[Value], special: Special | None
-    ) -> list[list[Value]]:
-        values = [*params, *(special.values if special else ())]
-        compiled = self._queries.compiled(ctx, (key, special and special.mark), make, values)
-        return await self._rows(ctx, compiled, values)
 
     async def _update_row(
         self,
@@ -388,7 +333,7 @@ class ChangeRunner:
         if raw is None:
             return
         fields = space.definition.fields
-        old = _padded(unpack(raw), len(fields))
+        old = padded(unpack(raw), len(fields))
         new = list(old)
         for place, value in new_values.items():
             new[place] = value
@@ -396,7 +341,7 @@ class ChangeRunner:
             return
         for place in new_values:
             new[place] = convert(new[place], fields[place].type.value)
-        if triggers:
+        if any(trigger.time == "BEFORE" for _, trigger in triggers):
             try:
                 await self.triggers.run(ctx, triggers, "BEFORE", old, new, action)
             except IgnoreRow:
@@ -404,11 +349,11 @@ class ChangeRunner:
             raw = self._dml.sql_reads.get(ctx, space, 0, primary_key)
             if raw is None:
                 return
-            now = _padded(unpack(raw), len(fields))
+            now = padded(unpack(raw), len(fields))
             new = [new[number] if number in new_values else value for number, value in enumerate(now)]
-            if not check_updated(space, new, action):
-                return
-        for place in range(len(unpack(raw)), max(new_values, default=0)):
+        if triggers and not check_updated(space, new, action):
+            return
+        for place in range(count_of(raw), max(new_values, default=0)):
             # A tuple that lacks the changed field also gets the fields before it.
             new_values.setdefault(place, new[place])
         if action == "IGNORE" and self._is_taken(ctx, space, new, new_values):
@@ -467,11 +412,10 @@ class ChangeRunner:
         triggers = self._triggers_of(space, delete)
         self._refuse_view(space, bool(triggers))
         result, is_view = Changed(), space.definition.opts.view
-        places = list(range(len(space.definition.fields))) if is_view else _key_places(space)
-        make = self._delete_query(space, delete, places, special)
+        make = self._rows.query(space, delete, key_places(space), special)
         if delete.where is None and not (triggers or is_view):  # Tarantool empties the table without reading it
             space.check_access(ctx.credentials, Privilege.W)
-        found = await self._found(ctx, (key, "delete"), make, params, special)
+        found = await self._rows.find(ctx, (key, "delete"), space, delete, make, params, special)
         writer = None if self.foreign_keys.has_children(space) else self._writer(ctx, space, triggers, "ABORT")
         for values in found:
             if writer is not None:
@@ -485,25 +429,10 @@ class ChangeRunner:
                 await self._delete_row(ctx, space, unpack(raw), triggers, result)
         return result
 
-    def _delete_query(
-        self, space: Space, delete: sql_nodes.Delete, places: list[int], special: Special | None
-    ) -> Callable[[QueryCompiler], Query]:
-        """Return the query of the keys of the rows to delete."""
-
-        def make(compiler: QueryCompiler) -> Query:
-            scope, source, prefix = self._changed_table(compiler, delete, special)
-            items = [scope.relations[0].columns[place].typed() for place in places]
-            where = ""
-            if delete.where is not None:
-                where = f" WHERE {compiler.expressions(scope).condition(delete.where)}"
-            return _query_of(items, f" FROM {source}{where}", prefix)
-
-        return make
-
     async def _delete_row(
         self, ctx: Context, space: Space, old: list[Value], triggers: Any, result: Changed | None
     ) -> None:
-        old = _padded(old, len(space.definition.fields))
+        old = padded(old, len(space.definition.fields))
         try:
             await self.triggers.run(ctx, triggers, "BEFORE", old, None)
         except IgnoreRow:
@@ -526,18 +455,13 @@ class ChangeRunner:
         Returns the query that finds its rows, or None if it needs none.
         """
         space = self._space(change.table)
-        is_view = space.definition.opts.view
-        places = list(range(len(space.definition.fields))) if is_view else _key_places(space)
         self._refuse_view(space, bool(self._triggers_of(space, change)))
         if isinstance(change, sql_nodes.Insert):
             return self._analyse_rows(ctx, key, change, places_of(space, change), space, params, special)
         if isinstance(change, sql_nodes.Update):
-            self._updated(ctx, space, change, params, special)
-            make = self._update_query(space, change, places, special)
-        else:
-            make = self._delete_query(space, change, places, special)
-        mark, values = special and special.mark, [*params, *(special.values if special else ())]
-        return self._queries.compiled(ctx, ((key, type(change).__name__.lower()), mark), make, values)
+            self._rows.updated_places(ctx, space, change, params, special)
+        make = self._rows.query(space, change, key_places(space), special)
+        return self._rows.compiled(ctx, (key, type(change).__name__.lower()), make, params, special)
 
     # --- for foreign keys ---
 
@@ -577,18 +501,5 @@ class ChangeRunner:
         return Changed()
 
 
-def _query_of(items: list[Typed], tail: str, prefix: str) -> Query:
-    columns = [KnownColumn("", item.type, item.kind) for item in items]
-    return Query(columns, [("SELECT ", [items], tail)], [], prefix)
-
-
 def _store_request(row: list[Value], action: str) -> Request:
     return (Request.replace if action == "REPLACE" else Request.insert)(pack(row))
-
-
-def _key_places(space: Space) -> list[int]:
-    return [part.fieldno for part in space.index(0).definition.parts]
-
-
-def _padded(row: list[Value], count: int) -> list[Value]:
-    return row if len(row) >= count else row + [None] * (count - len(row))

@@ -317,3 +317,81 @@ def test_the_or_clause_of_a_statement_applies_to_each_of_its_runs(db: Session) -
     db.sql("insert or ignore into t values (4)")
     assert db.rows_of("LOG") == [[1, 3]]
     assert db.rows_of("T") == [[1], [3], [4]]
+
+
+# --- changes by key ---
+
+
+def test_a_change_by_a_computed_key_asks_for_no_rows(db: Session, calls: Counter[str]) -> None:
+    """UPDATE and DELETE whose WHERE gives the whole primary key read the row at once, also in triggers."""
+    db.sql("create table counts (id int primary key, n int, b boolean, s text)")
+    db.sql("insert into counts values (0, 0, true, 'a'), (1, 0, null, null), (2, 0, false, 'é')")
+    db.sql("create table gone (a int, b text, primary key (b, a))")
+    db.sql("insert into gone values (1, 'x'), (2, 'x'), (3, 'y')")
+    db.sql("create table t (id int primary key, s text)")
+    db.sql(
+        "create trigger g after insert on t for each row begin"
+        " update counts set n = n + new.id, b = not b, s = s || new.s where id = new.id % 3;"
+        " delete from gone where a = new.id and b = new.s; end"
+    )
+    calls.clear()
+    db.sql("insert into t values (1, 'x'), (3, 'x'), (5, 'z'), (6, 'w')")
+    assert db.sql("update counts set n = -n, s = null where id = 1 + 0") == 1
+    assert db.sql("update counts set n = n + 1 where id = 7 + 0") == 0
+    assert calls["fetch"] == 0
+    assert db.rows_of("COUNTS") == [[0, 9, True, "axw"], [1, -1, None, None], [2, 5, True, "éz"]]
+    assert db.rows_of("GONE") == [[2, "x"], [3, "y"]]
+
+
+@pytest.mark.parametrize(
+    ("condition", "changed"),
+    [
+        ("id = 2.0 + 0", 1),
+        ("id = a", 1),
+        ("id = a + 1", 1),
+        ("id = (select max(id) from t)", 1),
+        ("id = 1 + 0 and a = 1", 1),
+        ("id = 1 + 0 and id = 2", 0),
+        ("id = null", 0),
+        ("id = 1 + 0 or id = 2", 2),
+        ("id + 0 = 1", 1),
+    ],
+)
+def test_other_conditions_than_a_key_are_computed_for_each_row(db: Session, condition: str, changed: int) -> None:
+    db.sql("create table t (id int primary key, a int)")
+    db.sql("insert into t values (1, 1), (2, 1)")
+    for _ in range(2):
+        assert db.sql(f"update t set a = a where {condition}") == changed
+    assert db.sql(f"delete from t where {condition}") == changed
+
+
+def test_a_key_is_compared_by_the_collation_of_its_value(db: Session) -> None:
+    db.sql("create table t (id text primary key, n int)")
+    db.sql("insert into t values ('a', 0), ('A', 0), ('b', 0)")
+    assert db.sql("""update t set n = 1 where id = 'a' || ''""") == 1
+    assert db.sql("""update t set n = 2 where id = 'a' collate "unicode_ci" """) == 2
+    db.sql("""create table c (id int primary key, s text collate "unicode_ci")""")
+    db.sql("create trigger g after insert on c for each row begin update t set n = n + 10 where id = new.s; end")
+    db.sql("insert into c values (1, 'B')")
+    db.sql("insert into c values (2, 'a')")
+    assert db.rows_of("T") == [["A", 12], ["a", 12], ["b", 10]]
+
+
+def test_the_row_of_a_key_may_lack_fields(db: Session) -> None:
+    fields = [{"name": "ID", "type": "unsigned"}]
+    fields += [{"name": name, "type": "integer", "is_nullable": True} for name in "AB"]
+    db.write("_space", Request.insert(pack([600, 1, "T", "memtx", 0, {}, fields])))
+    db.write("_index", Request.insert(pack([600, 0, "pk", "tree", {"unique": True}, [[0, "unsigned"]]])))
+    db.write("T", Request.replace(pack([1])))
+    assert db.sql("update t set b = coalesce(a, 5) where id = 1 + 0") == 1
+    assert db.rows_of("T") == [[1, None, 5]]
+
+
+def test_the_errors_of_a_change_by_key_are_those_of_its_query(db: Session) -> None:
+    db.sql("create table t (id int primary key, a int, s text)")
+    db.sql("insert into t values (1, 9223372036854775807, 'x')")
+    assert db.error("update t set a = a / 0 where id = 1 + 0")[1].endswith("division by zero")
+    assert db.sql("update t set a = a / 0 where id = 2 + 0") == 0
+    assert db.error("update t set a = s + 1 where id = 1 + 0")[0] == "SQL_TYPE_MISMATCH"
+    assert db.error("update t set a = 1 where id = 1 / 0")[1].endswith("division by zero")
+    assert db.error("delete from t where id = nosuch")[0] == "SQL_CANT_RESOLVE_FIELD"
