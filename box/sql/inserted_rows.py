@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from box.data.codec import pack
 from box.errors import BoxError
@@ -11,15 +11,22 @@ from box.sql import sql_nodes
 from box.sql.advice import unknown_field
 from box.sql.not_null import check_nil
 from box.sql.operators import order_key
+from box.sql.parse import parse_expression
 from box.sql.parse.token_reader import generic
-from box.sql.stored_values import Value
+from box.sql.scope import QueryScope
+from box.sql.stored_values import Value, result_value
 from box.wire.change import INSERT, Request
 
 if TYPE_CHECKING:
     from box.schema.space import Space
     from box.session import Context
+    from box.sql.row_expressions import RowExpressions
     from box.sql.row_shapes import RowShape
+    from box.sql.scope import Special
     from box.txn.dml import Dml
+
+_NO_CONSTANT: Final = object()
+"""What `_constant` returns for an expression that is no constant."""
 
 
 def has_one_row(insert: sql_nodes.Insert) -> bool:
@@ -87,26 +94,128 @@ def constant_rows(select: sql_nodes.Select, params: Sequence[Value]) -> list[lis
     for items in core.values:
         row: list[Value] = []
         for item in items:
-            expr = item.expr
-            if isinstance(expr, sql_nodes.Literal) and expr.place is not None:
-                row.append(params[expr.place])
-            elif isinstance(expr, sql_nodes.Literal) and not (type(expr.value) is int and expr.value >= 2**64):
-                row.append(expr.value)
-            elif isinstance(expr, sql_nodes.Param):
-                row.append(params[expr.index])
-            elif (
-                isinstance(expr, sql_nodes.Unary)
-                and expr.op == "-"
-                and isinstance(expr.operand, sql_nodes.Literal)
-                and type(expr.operand.value) in (int, float)
-                and abs(expr.operand.value) <= 2**63  # type: ignore[arg-type]
-            ):
-                place = expr.operand.place
-                row.append(-(expr.operand.value if place is None else params[place]))  # type: ignore[operator]
-            else:
+            value = _constant(item.expr, params)
+            if value is _NO_CONSTANT:
                 return None
+            row.append(value)
         rows.append(row)
     return rows
+
+
+def _constant(expr: object, params: Sequence[Value]) -> Value:
+    """Return the value of a constant or a parameter, or `_NO_CONSTANT` for any other expression."""
+    if isinstance(expr, sql_nodes.Literal) and expr.place is not None:
+        return params[expr.place]
+    if isinstance(expr, sql_nodes.Literal) and not (type(expr.value) is int and expr.value >= 2**64):
+        return expr.value
+    if isinstance(expr, sql_nodes.Param):
+        return params[expr.index]
+    if (
+        isinstance(expr, sql_nodes.Unary)
+        and expr.op == "-"
+        and isinstance(expr.operand, sql_nodes.Literal)
+        and type(expr.operand.value) in (int, float)
+        and abs(expr.operand.value) <= 2**63  # type: ignore[arg-type]
+    ):
+        place = expr.operand.place
+        return -(expr.operand.value if place is None else params[place])  # type: ignore[operator]
+    return _NO_CONSTANT
+
+
+class InsertPlan:
+    """What the dictionary says about an INSERT under one version; `special` are NEW and OLD in the step of a trigger.
+
+    Raises:
+        ClientError: see `places_of`.
+    """
+
+    __slots__ = ("computed", "defaults", "is_whole", "places", "space", "triggers", "values", "version")
+
+    def __init__(
+        self,
+        version: int,
+        space: Space,
+        triggers: list[tuple[Space, sql_nodes.CreateTrigger]],
+        insert: sql_nodes.Insert,
+        special: Special | None,
+    ) -> None:
+        fields = space.definition.fields
+        self.version = version
+        self.space = space
+        self.triggers = triggers
+        self.places = places_of(space, insert)
+        self.is_whole = insert.select is not None and self.places == list(range(len(fields)))
+        """True if the statement gives a value for each column, in their order."""
+        self.defaults: list[Value] = [None] * len(fields)
+        """A row of the constant defaults of other columns."""
+        self.computed: list[tuple[int, str, sql_nodes.Expr]] = []
+        """The places, texts and expressions of the other defaults."""
+        for place, field in enumerate(fields):
+            if field.default is not None and (insert.select is None or place not in self.places):
+                expr = parse_expression(field.default)
+                if isinstance(expr, sql_nodes.Literal):
+                    self.defaults[place] = expr.value
+                else:
+                    self.computed.append((place, field.default, expr))
+        self.values: list[tuple[int | None, Value]] | None = None
+        """The only inserted row, if it has nothing but constants and columns of NEW and OLD; see `_special_places`."""
+        if special is not None and insert.select is not None and not insert.common:
+            values = _special_places(insert.select, special)
+            self.values = values if values is None or len(values) == len(self.places) else None
+
+    def default_row(self, ctx: Context, expressions: RowExpressions) -> list[Value]:
+        """Return a row of the defaults of the columns that the statement does not name.
+
+        Raises:
+            BoxError: the expression of a default raised it.
+        """
+        row = list(self.defaults)
+        for place, text, expr in self.computed:
+            row[place] = expressions.value(ctx, ("default", text), expr, QueryScope, ())
+        return row
+
+    def whole_rows(self, given: list[list[Value]], defaults: list[Value]) -> list[list[Value]]:
+        """Return rows for all columns, from the values that the statement gives and the defaults."""
+        if self.is_whole:
+            return given
+        rows = []
+        for values in given:
+            row = list(defaults)
+            for place, value in zip(self.places, values, strict=True):
+                row[place] = value
+            rows.append(row)
+        return rows
+
+    def plain_row(self, special: list[Value]) -> list[Value] | None:
+        """Return the values that the statement gives for its only row, or None if it needs a query. `special` are the
+        values of NEW and OLD.
+        """
+        if self.values is None:
+            return None
+        return [value if place is None else result_value(special[place]) for place, value in self.values]
+
+
+def _special_places(select: sql_nodes.Select, special: Special) -> list[tuple[int | None, Value]] | None:
+    """Return for each value of a VALUES with one row its place among those of NEW and OLD, or None and the constant
+    that it is. Returns None for any other query.
+    """
+    core = select.cores[0]
+    if len(select.cores) > 1 or core.values is None or len(core.values) > 1 or select.common:
+        return None
+    names: list[tuple[str | None, str]] = [
+        (table, column.name) for table, columns in special.columns.items() for column in columns
+    ]
+    found: list[tuple[int | None, Value]] = []
+    for item in core.values[0]:
+        expr = item.expr
+        if isinstance(expr, sql_nodes.Name) and (expr.table, expr.name) in names:
+            found.append((names.index((expr.table, expr.name)), None))
+            continue
+        value = _constant(expr, ())
+        if value is _NO_CONSTANT:
+            return None
+        found.append((None, value))
+    return found
 
 
 def store_request(row: list[Value], action: str) -> Request:

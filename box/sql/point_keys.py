@@ -20,7 +20,8 @@ _CHECKS: Final = {
     "string": "type({0}) is str",
 }
 """For each type of key parts that point statements support: the source of "the value fits"."""
-KEY_TYPES: Final = frozenset(_CHECKS)
+BINARY: Final = frozenset((None, 0, 3))
+"""The collations that compare bytes; None stands for no collation."""
 
 
 class ValuePlaces(NamedTuple):
@@ -66,6 +67,41 @@ def of(p):
     # Remove the function from its own namespace, which would otherwise form a reference cycle.
     compiled: Callable[[Sequence[Value]], list[Value] | None] = scope.pop("of")
     return compiled
+
+
+def key_exprs(
+    space: Space, where: sql_nodes.Expr | None, names: tuple[str | None, ...]
+) -> tuple[list[sql_nodes.Expr], list[str]] | None:
+    """Return the expressions and types of the whole primary key in the condition `a = ... AND b = ...`, or None for any
+    other condition. `names` are the names of the table; None stands for a column without one.
+    """
+    terms: list[sql_nodes.Expr | None] = [where]
+    found: dict[str, sql_nodes.Expr] = {}
+    while terms:
+        term = terms.pop()
+        if not isinstance(term, sql_nodes.Binary):
+            return None
+        if term.op == "AND":
+            terms += (term.left, term.right)
+            continue
+        column, value = (term.left, term.right) if isinstance(term.left, sql_nodes.Name) else (term.right, term.left)
+        if term.op != "=" or not isinstance(column, sql_nodes.Name) or column.table not in names:
+            return None
+        if column.name in found:
+            return None
+        found[column.name] = value
+    fields = space.definition.fields
+    exprs: list[sql_nodes.Expr] = []
+    types: list[str] = []
+    for part in space.index(0).definition.parts:
+        field = fields[part.fieldno] if part.fieldno < len(fields) else None
+        if field is None or field.name not in found or part.path or part.type is not field.type:
+            return None
+        if part.type.value not in _CHECKS or {part.collation_id, field.collation_id} - BINARY:
+            return None
+        exprs.append(found.pop(field.name))
+        types.append(part.type.value)
+    return None if found else (exprs, types)
 
 
 def result_places(

@@ -22,7 +22,7 @@ from box.schema.ids import SYSTEM_ID_MAX
 from box.sql import sql_nodes
 from box.sql.parse import parse_expression
 from box.sql.point_changes import PointChange, PointDelete, PointInsert, PointUpdate
-from box.sql.point_keys import KEY_TYPES, PointKey, ValuePlaces, result_places
+from box.sql.point_keys import PointKey, ValuePlaces, key_exprs, result_places
 from box.sql.point_select import PointSelect
 from box.sql.stored_values import UINT_MAX
 
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 _KNOWN: Final = 1000
 """The number of texts whose meaning is cached."""
-_BINARY: Final = frozenset((None, 0, 3))
-"""The collations that compare bytes; None stands for no collation."""
 Point = PointSelect | PointChange
 """The fast path of a statement."""
 
@@ -202,34 +200,12 @@ class PointStatements:
 
 def _key_of(space: Space, where: sql_nodes.Expr | None, names: tuple[str | None, ...], count: int) -> PointKey | None:
     """Return the key of the condition `a = ? AND b = ?`, or None for any other condition."""
-    terms: list[sql_nodes.Expr | None] = [where]
-    found: dict[str, sql_nodes.Expr] = {}
-    while terms:
-        term = terms.pop()
-        if not isinstance(term, sql_nodes.Binary):
-            return None
-        if term.op == "AND":
-            terms += (term.left, term.right)
-            continue
-        column, value = (term.left, term.right) if isinstance(term.left, sql_nodes.Name) else (term.right, term.left)
-        if term.op != "=" or not isinstance(column, sql_nodes.Name) or column.table not in names:
-            return None
-        if column.name in found:
-            return None
-        found[column.name] = value
-    fields = space.definition.fields
-    exprs: list[sql_nodes.Expr] = []
-    types: list[str] = []
-    for part in space.index(0).definition.parts:
-        field = fields[part.fieldno] if part.fieldno < len(fields) else None
-        if field is None or field.name not in found or part.path or part.type is not field.type:
-            return None
-        if part.type.value not in KEY_TYPES or {part.collation_id, field.collation_id} - _BINARY:
-            return None
-        exprs.append(found.pop(field.name))
-        types.append(part.type.value)
+    found = key_exprs(space, where, names)
+    if found is None:
+        return None
+    exprs, types = found
     values = _places_of(exprs, count)
-    return None if found or values is None else PointKey(values, types, count)
+    return None if values is None else PointKey(values, types, count)
 
 
 def _default_of(text: str | None) -> sql_nodes.Expr | None:

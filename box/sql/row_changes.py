@@ -11,10 +11,9 @@ row   ->  types  ->  BEFORE triggers  ->  NOT NULL  ->  conflicts (OR ...)  ->  
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import pack, unpack
 from box.errors import BoxError, ErrorCode, client_error, unsupported
@@ -24,25 +23,25 @@ from box.schema.ids import SpaceId
 from box.sql import sql_nodes
 from box.sql.casts import convert
 from box.sql.catalogue import Catalogue
+from box.sql.changed_rows import ChangedRows
 from box.sql.inserted_rows import (
+    InsertPlan,
     are_free,
     check_count,
     constant_rows,
     has_one_row,
-    place_of,
     places_of,
     sort_gathered,
     store_request,
     store_together,
 )
 from box.sql.not_null import check_nil, check_updated
-from box.sql.parse import parse_expression
-from box.sql.parse.token_reader import generic
 from box.sql.plain_changes import PlainInsert, PlainUpdate, delete_plain, generated_place
+from box.sql.point_changes import count_of
 from box.sql.query import Query, QueryCompiler
 from box.sql.result import Changed
 from box.sql.row_shapes import RowShapes, key_places, padded
-from box.sql.scope import KnownColumn, QueryScope, Special, Typed, scope_of
+from box.sql.scope import Special, scope_of
 from box.sql.stored_values import Value, execute_error
 from box.sql.trigger_texts import IgnoreRow
 from box.txn.pending import completed
@@ -58,6 +57,9 @@ if TYPE_CHECKING:
     from box.txn.dml import Dml
     from box.txn.transaction_writes import TransactionWriter
 
+_KEPT_MAX: Final = 1000
+"""The number of plans that are kept."""
+
 
 class ChangeRunner:
     """Runs the changes of one node."""
@@ -68,7 +70,10 @@ class ChangeRunner:
         self._expressions = expressions
         self.triggers: RowTriggers
         self.foreign_keys: ForeignKeys
+        self._rows = ChangedRows(queries, dml, expressions)
         self._shapes = RowShapes()
+        self._step_plans: dict[Any, InsertPlan] = {}
+        """The plans of the steps of triggers."""
 
     def _space(self, name: str) -> Space:
         space = Catalogue(self._queries.schema).space(name)
@@ -89,11 +94,9 @@ class ChangeRunner:
         self, ctx: Context, key: Any, insert: sql_nodes.Insert, params: Sequence[Value], special: Special | None = None
     ) -> Changed:
         """Run an INSERT or a REPLACE."""
-        space = self._space(insert.table)
-        triggers = self._triggers_of(space, insert)
-        self._refuse_view(space, bool(triggers))
-        places = places_of(space, insert)
-        rows = await self._new_rows(ctx, key, space, insert, places, params, special)
+        plan = self._insert_plan(key, insert, special)
+        space, triggers = plan.space, plan.triggers
+        rows = await self._new_rows(ctx, key, insert, plan, params, special)
         is_single = special is None and has_one_row(insert)
         is_free = not triggers and insert.action == "ABORT" and are_free(space)
         if is_free and self.foreign_keys.allow_together(ctx, space, is_single=is_single):
@@ -123,6 +126,21 @@ class ChangeRunner:
             return None
         return self._dml.row_writer(ctx, space)
 
+    def _insert_plan(self, key: Any, insert: sql_nodes.Insert, special: Special | None) -> InsertPlan:
+        """Return the plan of an INSERT. Those of the steps of triggers are kept, because many rows fire them."""
+        mark, version = (key, insert.action), self._queries.schema.version
+        plan = self._step_plans.get(mark) if special is not None else None
+        if plan is None or plan.version != version:
+            space = self._space(insert.table)
+            triggers = self._triggers_of(space, insert)
+            self._refuse_view(space, bool(triggers))
+            plan = InsertPlan(version, space, triggers, insert, special)
+            if special is not None:
+                if len(self._step_plans) >= _KEPT_MAX:
+                    self._step_plans.clear()
+                self._step_plans[mark] = plan
+        return plan
+
     @staticmethod
     def _refuse_view(space: Space, has_triggers: bool) -> None:
         if space.definition.opts.view and not has_triggers:
@@ -132,54 +150,46 @@ class ChangeRunner:
         self,
         ctx: Context,
         key: Any,
-        space: Space,
         insert: sql_nodes.Insert,
-        places: list[int],
+        plan: InsertPlan,
         params: Sequence[Value],
         special: Special | None,
     ) -> list[list[Value]]:
-        count = len(space.definition.fields)
-        defaults = self._defaults(ctx, space, set(range(count)) - set(places) if insert.select else set(range(count)))
+        defaults = plan.default_row(ctx, self._expressions)
         if insert.select is None:
-            check_count(insert, space, 0, len(insert.columns or ()))
-            return [list(defaults)]
-        given = await self._given_rows(ctx, key, insert, places, space, params, special)
-        if len(places) == count and places == list(range(count)):
-            return given
-        rows = []
-        for values in given:
-            row = list(defaults)
-            for place, value in zip(places, values, strict=True):
-                row[place] = value
-            rows.append(row)
-        return rows
+            check_count(insert, plan.space, 0, len(insert.columns or ()))
+            return [defaults]
+        return plan.whole_rows(await self._given_rows(ctx, key, insert, plan, params, special), defaults)
 
     async def _given_rows(
         self,
         ctx: Context,
         key: Any,
         insert: sql_nodes.Insert,
-        places: list[int],
-        space: Space,
+        plan: InsertPlan,
         params: Sequence[Value],
         special: Special | None,
     ) -> list[list[Value]]:
         assert insert.select is not None
-        plain = constant_rows(insert.select, params) if special is None and not insert.common else None
-        is_gathered = bool(self.triggers.of(space, "INSERT", None))
-        if plain is not None:
-            check_count(insert, space, len(plain[0]), len(places))
-            rows = plain
+        space = plan.space
+        if special is not None:
+            row = plan.plain_row(special.values)
+            if row is not None:
+                return [row]
+        rows = constant_rows(insert.select, params) if special is None and not insert.common else None
+        is_gathered = bool(plan.triggers)
+        if rows is not None:
+            check_count(insert, space, len(rows[0]), len(plan.places))
         else:
-            compiled = self._analyse_rows(ctx, key, insert, places, space, params, special)
+            compiled = self._analyse_rows(ctx, key, insert, plan.places, space, params, special)
             assert compiled is not None
-            rows = await self._rows(ctx, compiled, [*params, *(special.values if special else ())])
+            rows = await self._query_rows(ctx, compiled, [*params, *(special.values if special else ())])
             is_gathered = is_gathered or space in compiled.used
         if is_gathered and space.sequence is None:
             sort_gathered(rows)
         return rows
 
-    async def _rows(self, ctx: Context, compiled: Compiled, values: Sequence[Value]) -> list[list[Value]]:
+    async def _query_rows(self, ctx: Context, compiled: Compiled, values: Sequence[Value]) -> list[list[Value]]:
         if self._expressions.can_run(compiled):
             return self._expressions.rows(ctx, compiled, values)
         return await self._queries.rows(ctx, compiled, values)
@@ -210,20 +220,6 @@ class ChangeRunner:
 
         values = [*params, *(special.values if special else ())]
         return self._queries.compiled(ctx, (key, special and special.mark), make, values)
-
-    def _defaults(self, ctx: Context, space: Space, places: set[int]) -> list[Value]:
-        found: list[Value] = []
-        for number, field in enumerate(space.definition.fields):
-            text = field.default
-            if text is None or number not in places:
-                found.append(None)
-                continue
-            expr = parse_expression(text)
-            if isinstance(expr, sql_nodes.Literal):
-                found.append(expr.value)
-                continue
-            found.append(self._expressions.value(ctx, ("default", text), expr, QueryScope, ()))
-        return found
 
     async def _insert_row(
         self,
@@ -306,28 +302,29 @@ class ChangeRunner:
         space = self._space(update.table)
         triggers = self._triggers_of(space, update)
         self._refuse_view(space, bool(triggers))
-        places = self._updated(ctx, space, update, params, special)
+        places = self._rows.updated_places(ctx, space, update, params, special)
         is_view = space.definition.opts.view
-        keys = list(range(len(space.definition.fields))) if is_view else key_places(space)
-        make = self._update_query(space, update, keys, special)
-        found = await self._found(ctx, (key, "update"), make, params, special)
+        own_places = key_places(space)
+        key_count = len(own_places)
+        make = self._rows.query(space, update, own_places, special)
+        found = await self._rows.find(ctx, (key, "update"), space, update, make, params, special)
         result = Changed()
         plain = PlainUpdate(space, places)
         has_keys = self.foreign_keys.concern(space, places)
         writer = None if has_keys else self._writer(ctx, space, triggers, update.action)
         for values in found:
             if writer is not None:
-                count = plain.run(writer, values[: len(keys)], values[len(keys) :])
+                count = plain.run(writer, values[:key_count], values[key_count:])
                 if count is not None:
                     result.row_count += count
                     continue
-            new_values = dict(zip(places, values[len(keys) :], strict=True))
+            new_values = dict(zip(places, values[key_count:], strict=True))
             if is_view:
-                old = values[: len(keys)]
+                old = values[:key_count]
                 new = [new_values.get(number, value) for number, value in enumerate(old)]
                 await self.triggers.run(ctx, triggers, "INSTEAD", old, new, update.action)
                 continue
-            await self._update_row(ctx, space, values[: len(keys)], new_values, update.action, triggers, result)
+            await self._update_row(ctx, space, values[:key_count], new_values, update.action, triggers, result)
             writer = None if has_keys else self._writer(ctx, space, triggers, update.action)
         return result
 
@@ -336,62 +333,6 @@ class ChangeRunner:
         if triggers or action != "ABORT" or space.definition.opts.view:
             return None
         return self._dml.row_writer(ctx, space)
-
-    def _update_query(
-        self, space: Space, update: sql_nodes.Update, key_places: list[int], special: Special | None
-    ) -> Callable[[QueryCompiler], Query]:
-        """Return the query of the keys of the rows to change, and of their new values."""
-
-        def make(compiler: QueryCompiler) -> Query:
-            scope, source, prefix = self._changed_table(compiler, update, special)
-            expressions = compiler.expressions(scope)
-            items = [scope.relations[0].columns[place].typed() for place in key_places]
-            for columns, expr in update.sets:
-                values = expressions.row(expr)
-                if len(values) != len(columns):
-                    raise generic(f"{len(columns)} columns assigned {len(values)} values")
-                items += values
-            tail = f" FROM {source}" + (f" WHERE {expressions.condition(update.where)}" if update.where else "")
-            return _query_of(items, tail, prefix)
-
-        return make
-
-    def _updated(
-        self, ctx: Context, space: Space, update: sql_nodes.Update, params: Sequence[Value], special: Special | None
-    ) -> list[int]:
-        """Return the numbers of the columns that are set. A wrong name is told after wrong values up to its own."""
-        places: list[int] = []
-        for number, (columns, _) in enumerate(update.sets, 1):
-            try:
-                for name in columns:
-                    place = place_of(space, name)
-                    if place in places:
-                        raise generic(f"set id list: duplicate column name {name}")
-                    places.append(place)
-            except BoxError:
-                values = replace(update, sets=update.sets[:number], where=None)
-                self._update_query(space, values, [], special)(self._queries.compiler(ctx, params))
-                raise
-        return places
-
-    def _changed_table(
-        self,
-        compiler: QueryCompiler,
-        change: sql_nodes.Update | sql_nodes.Delete,
-        special: Special | None,
-    ) -> tuple[QueryScope, str, str]:
-        """Return the scope of a change with its only relation, the text after FROM, and the WITH clause."""
-        scope = QueryScope(outer=scope_of(special))
-        prefix = compiler.common_prefix(change.common, scope)
-        source = compiler.sources.compile([sql_nodes.FromItem(name=change.table, indexed_by=change.indexed_by)], scope)
-        return scope, source, prefix
-
-    async def _found(
-        self, ctx: Context, key: Any, make: Any, params: Sequence[Value], special: Special | None
-    ) -> list[list[Value]]:
-        values = [*params, *(special.values if special else ())]
-        compiled = self._queries.compiled(ctx, (key, special and special.mark), make, values)
-        return await self._rows(ctx, compiled, values)
 
     async def _update_row(
         self,
@@ -415,7 +356,7 @@ class ChangeRunner:
             return
         for place in new_values:
             new[place] = convert(new[place], fields[place].type.value)
-        if triggers:
+        if any(trigger.time == "BEFORE" for _, trigger in triggers):
             try:
                 await self.triggers.run(ctx, triggers, "BEFORE", old, new, action)
             except IgnoreRow:
@@ -425,9 +366,9 @@ class ChangeRunner:
                 return
             now = padded(unpack(raw), len(fields))
             new = [new[number] if number in new_values else value for number, value in enumerate(now)]
-            if not check_updated(space, new, action):
-                return
-        for place in range(len(unpack(raw)), max(new_values, default=0)):
+        if triggers and not check_updated(space, new, action):
+            return
+        for place in range(count_of(raw), max(new_values, default=0)):
             # A tuple that lacks the changed field also gets the fields before it.
             new_values.setdefault(place, new[place])
         if action == "IGNORE" and self._is_taken(ctx, space, new, new_values):
@@ -486,11 +427,10 @@ class ChangeRunner:
         triggers = self._triggers_of(space, delete)
         self._refuse_view(space, bool(triggers))
         result, is_view = Changed(), space.definition.opts.view
-        places = list(range(len(space.definition.fields))) if is_view else key_places(space)
-        make = self._delete_query(space, delete, places, special)
+        make = self._rows.query(space, delete, key_places(space), special)
         if delete.where is None and not (triggers or is_view):  # Tarantool empties the table without reading it
             space.check_access(ctx.credentials, Privilege.W)
-        found = await self._found(ctx, (key, "delete"), make, params, special)
+        found = await self._rows.find(ctx, (key, "delete"), space, delete, make, params, special)
         writer = None if self.foreign_keys.has_children(space) else self._writer(ctx, space, triggers, "ABORT")
         for values in found:
             if writer is not None:
@@ -503,21 +443,6 @@ class ChangeRunner:
             if raw is not None:
                 await self._delete_row(ctx, space, unpack(raw), triggers, result)
         return result
-
-    def _delete_query(
-        self, space: Space, delete: sql_nodes.Delete, places: list[int], special: Special | None
-    ) -> Callable[[QueryCompiler], Query]:
-        """Return the query of the keys of the rows to delete."""
-
-        def make(compiler: QueryCompiler) -> Query:
-            scope, source, prefix = self._changed_table(compiler, delete, special)
-            items = [scope.relations[0].columns[place].typed() for place in places]
-            where = ""
-            if delete.where is not None:
-                where = f" WHERE {compiler.expressions(scope).condition(delete.where)}"
-            return _query_of(items, f" FROM {source}{where}", prefix)
-
-        return make
 
     async def _delete_row(
         self, ctx: Context, space: Space, old: list[Value], triggers: Any, result: Changed | None
@@ -545,18 +470,13 @@ class ChangeRunner:
         Returns the query that finds its rows, or None if it needs none.
         """
         space = self._space(change.table)
-        is_view = space.definition.opts.view
-        places = list(range(len(space.definition.fields))) if is_view else key_places(space)
         self._refuse_view(space, bool(self._triggers_of(space, change)))
         if isinstance(change, sql_nodes.Insert):
             return self._analyse_rows(ctx, key, change, places_of(space, change), space, params, special)
         if isinstance(change, sql_nodes.Update):
-            self._updated(ctx, space, change, params, special)
-            make = self._update_query(space, change, places, special)
-        else:
-            make = self._delete_query(space, change, places, special)
-        mark, values = special and special.mark, [*params, *(special.values if special else ())]
-        return self._queries.compiled(ctx, ((key, type(change).__name__.lower()), mark), make, values)
+            self._rows.updated_places(ctx, space, change, params, special)
+        make = self._rows.query(space, change, key_places(space), special)
+        return self._rows.compiled(ctx, (key, type(change).__name__.lower()), make, params, special)
 
     # --- for foreign keys ---
 
@@ -594,8 +514,3 @@ class ChangeRunner:
             ctx.credentials = before
         await completed(outcome)
         return Changed()
-
-
-def _query_of(items: list[Typed], tail: str, prefix: str) -> Query:
-    columns = [KnownColumn("", item.type, item.kind) for item in items]
-    return Query(columns, [("SELECT ", [items], tail)], [], prefix)

@@ -65,7 +65,9 @@ class RowShapes:
 
 
 def key_places(space: Space) -> list[int]:
-    """Return the places of the columns of the primary key."""
+    """Return the places of the columns that identify a row: those of the primary key, or all columns of a view."""
+    if space.definition.opts.view:
+        return list(range(len(space.definition.fields)))
     return [part.fieldno for part in space.index(0).definition.parts]
 
 

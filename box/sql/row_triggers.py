@@ -51,8 +51,8 @@ class RowTriggers:
         """The texts of triggers whose steps have been compiled, with the version of the dictionary."""
         self._found: dict[tuple[Any, ...], tuple[int, RowTriggerList]] = {}
         """What `of` has found, with the version of the dictionary."""
-        self._specials: dict[tuple[Any, ...], tuple[int, dict[str, list[KnownColumn]]]] = {}
-        """The columns of NEW and OLD, with the version of the dictionary."""
+        self._specials: dict[tuple[int, bool, bool], _SpecialColumns] = {}
+        """The columns of NEW and OLD by the id of the space, and whether the trigger has NEW and OLD."""
 
     def ready(self, space: Space, event: str, columns: list[str] | None) -> RowTriggerList:
         """Return the triggers of `of` after compiling their steps, and the triggers that these may fire.
@@ -154,8 +154,8 @@ class RowTriggers:
         new: list[Value] | None,
         action: str,
     ) -> None:
-        is_recursive = self._schema.session_settings.value(ctx.session, "sql_recursive_triggers")
-        if not is_recursive and trigger.name in self._running.get(ctx, ()):
+        settings = self._schema.session_settings
+        if trigger.name in self._running.get(ctx, ()) and not settings.value(ctx.session, "sql_recursive_triggers"):
             return
         counts = ctx.session.storage
         before = counts.get(ROW_COUNT, 0)  # as in Tarantool, what a trigger counts is forgotten at its end
@@ -218,16 +218,11 @@ class RowTriggers:
         self, space: Space, trigger: sql_nodes.CreateTrigger, old: list[Value] | None, new: list[Value] | None
     ) -> Special:
         """Return NEW and OLD as parameters; those of NEW come first."""
-        mark = space.id, new is None, old is None
+        mark = space.id, new is not None, old is not None
         known = self._specials.get(mark)
-        if known is None or known[0] != self._schema.version:
-            names = [name for name, row in (("NEW", new), ("OLD", old)) if row is not None]
-            known = self._specials[mark] = self._schema.version, _columns(space, names)
-        values: list[Value] = []
-        for columns, row in zip(known[1].values(), [row for row in (new, old) if row is not None], strict=True):
-            values += [in_trigger(value, column.type) for value, column in zip(row, columns, strict=False)]
-            values += [None] * (len(columns) - len(row))
-        return Special(known[1], values, trigger.name)
+        if known is None or known.version != self._schema.version:
+            known = self._specials[mark] = _SpecialColumns(self._schema.version, space, *mark[1:])
+        return Special(known.columns, known.values(new, old), trigger.name)
 
     async def _select(self, ctx: Context, key: Any, select: sql_nodes.Select, special: Special) -> None:
         def make(compiler: Any) -> Any:
@@ -242,13 +237,33 @@ def _as_condition(expr: sql_nodes.Expr) -> sql_nodes.Expr:
     return sql_nodes.Binary("AND", expr, sql_nodes.Literal(True))
 
 
-def _columns(space: Space, names: list[str]) -> dict[str, list[KnownColumn]]:
-    """Return the columns of NEW, OLD or both as parameters, in this order."""
-    columns: dict[str, list[KnownColumn]] = {}
-    count = 0
-    for name in names:
-        columns[name] = columns_of(space)
-        for column in columns[name]:
-            count += 1
-            column.sql = f"lb_truth(:p{count})" if column.kind == "bool" else f":p{count}"
-    return columns
+class _SpecialColumns:
+    """The columns of NEW, OLD or both as parameters, in this order, under one version of the dictionary."""
+
+    __slots__ = ("_count", "_numbers", "columns", "version")
+
+    def __init__(self, version: int, space: Space, has_new: bool, has_old: bool) -> None:
+        self.version = version
+        self.columns: dict[str, list[KnownColumn]] = {}
+        self._count = len(space.definition.fields)
+        self._numbers: list[int] = []
+        """The places of the values that `in_trigger` may change: those of NUMBER."""
+        place = 0
+        for name in [name for name, is_there in (("NEW", has_new), ("OLD", has_old)) if is_there]:
+            self.columns[name] = columns_of(space)
+            for column in self.columns[name]:
+                if column.type == "number":
+                    self._numbers.append(place)
+                place += 1
+                column.sql = f"lb_truth(:p{place})" if column.kind == "bool" else f":p{place}"
+
+    def values(self, new: list[Value] | None, old: list[Value] | None) -> list[Value]:
+        """Return the values of the parameters."""
+        values: list[Value] = []
+        for row in (new, old):
+            if row is not None:
+                values += row[: self._count]
+                values += [None] * (self._count - len(row))
+        for place in self._numbers:
+            values[place] = in_trigger(values[place], "number")
+        return values

@@ -13,6 +13,7 @@ from box.sql import children_by_value
 from box.sql.number_comparisons import as_double, as_whole
 from box.sql.reading import QueryRunner
 from box.sql.row_changes import ChangeRunner
+from box.sql.row_expressions import RowExpressions
 from box.sql.stored_values import store
 from box.wire.change import Request
 
@@ -272,3 +273,125 @@ def test_an_error_undoes_the_rows_before_it(db: Session) -> None:
     _fill(db, "t")
     assert db.error("update t set a = 39 - a where id < 2")[0] == "TUPLE_FOUND"
     assert db.sql("select a from t order by id limit 2") == [[0], [1]]
+
+
+def test_a_step_with_plain_values_asks_sqlite_nothing(
+    db: Session, calls: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Columns of NEW and OLD, and constants, are inserted as they are; those of NUMBER as doubles, as ever."""
+    db.sql("create table t (id int primary key, n number, b boolean, s text)")
+    db.sql("create table log (id int primary key autoincrement, n number, b boolean, s text, c int, d int default 7)")
+    step = "insert into log (c, s, b, n) values (-3, new.s, new.b, new.n)"
+    db.sql(f"create trigger g after insert on t for each row begin {step}; end")
+    monkeypatch.setattr(RowExpressions, "rows", lambda *_: pytest.fail("a query"))
+    db.sql("insert into t values (1, 5, true, 'x'), (2, null, false, null), (3, 0.5, null, 'é')")
+    logged = [[1, 5.0, True, "x", -3, 7], [2, None, False, None, -3, 7], [3, 0.5, None, "é", -3, 7]]
+    assert [list(map(type, row)) for row in db.rows_of("LOG")] == [list(map(type, row)) for row in logged]
+    assert db.rows_of("LOG") == logged
+    assert not calls
+
+
+def test_what_is_known_of_a_step_ends_with_the_dictionary(db: Session) -> None:
+    """A step that names no columns gives values for those that the table has when it runs."""
+    db.sql("create table t (id int primary key)")
+    db.sql("create table log (id int primary key, d int default 7)")
+    db.sql("create trigger g after insert on t for each row begin insert into log (id) values (new.id); end")
+    db.sql("insert into t values (1)")
+    db.sql("delete from log")
+    db.sql("alter table log add column e int default 8")
+    db.sql("insert into t values (2)")
+    db.sql("create trigger h after insert on log for each row when new.id > 2 begin delete from t where id < 3; end")
+    db.sql("insert into t values (3)")
+    assert db.rows_of("LOG") == [[2, 7, 8], [3, 7, 8]]
+    assert db.rows_of("T") == [[3]]
+
+
+def test_the_or_clause_of_a_statement_applies_to_each_of_its_runs(db: Session) -> None:
+    """What is known of a step under one OR clause is not used under another."""
+    db.sql("create table t (id int primary key)")
+    db.sql("create table log (id int primary key, n int)")
+    db.sql("create trigger g after insert on t for each row begin insert into log values (1, new.id); end")
+    db.sql("insert into t values (1)")
+    assert db.error("insert into t values (2)")[0] == "TUPLE_FOUND"
+    db.sql("replace into t values (3)")
+    db.sql("insert or ignore into t values (4)")
+    assert db.rows_of("LOG") == [[1, 3]]
+    assert db.rows_of("T") == [[1], [3], [4]]
+
+
+# --- changes by key ---
+
+
+def test_a_change_by_a_computed_key_asks_for_no_rows(db: Session, calls: Counter[str]) -> None:
+    """UPDATE and DELETE whose WHERE gives the whole primary key read the row at once, also in triggers."""
+    db.sql("create table counts (id int primary key, n int, b boolean, s text)")
+    db.sql("insert into counts values (0, 0, true, 'a'), (1, 0, null, null), (2, 0, false, 'é')")
+    db.sql("create table gone (a int, b text, primary key (b, a))")
+    db.sql("insert into gone values (1, 'x'), (2, 'x'), (3, 'y')")
+    db.sql("create table t (id int primary key, s text)")
+    db.sql(
+        "create trigger g after insert on t for each row begin"
+        " update counts set n = n + new.id, b = not b, s = s || new.s where id = new.id % 3;"
+        " delete from gone where a = new.id and b = new.s; end"
+    )
+    calls.clear()
+    db.sql("insert into t values (1, 'x'), (3, 'x'), (5, 'z'), (6, 'w')")
+    assert db.sql("update counts set n = -n, s = null where id = 1 + 0") == 1
+    assert db.sql("update counts set n = n + 1 where id = 7 + 0") == 0
+    assert calls["fetch"] == 0
+    assert db.rows_of("COUNTS") == [[0, 9, True, "axw"], [1, -1, None, None], [2, 5, True, "éz"]]
+    assert db.rows_of("GONE") == [[2, "x"], [3, "y"]]
+
+
+@pytest.mark.parametrize(
+    ("condition", "changed"),
+    [
+        ("id = 2.0 + 0", 1),
+        ("id = a", 1),
+        ("id = a + 1", 1),
+        ("id = (select max(id) from t)", 1),
+        ("id = 1 + 0 and a = 1", 1),
+        ("id = 1 + 0 and id = 2", 0),
+        ("id = null", 0),
+        ("id = 1 + 0 or id = 2", 2),
+        ("id + 0 = 1", 1),
+    ],
+)
+def test_other_conditions_than_a_key_are_computed_for_each_row(db: Session, condition: str, changed: int) -> None:
+    db.sql("create table t (id int primary key, a int)")
+    db.sql("insert into t values (1, 1), (2, 1)")
+    for _ in range(2):
+        assert db.sql(f"update t set a = a where {condition}") == changed
+    assert db.sql(f"delete from t where {condition}") == changed
+
+
+def test_a_key_is_compared_by_the_collation_of_its_value(db: Session) -> None:
+    db.sql("create table t (id text primary key, n int)")
+    db.sql("insert into t values ('a', 0), ('A', 0), ('b', 0)")
+    assert db.sql("""update t set n = 1 where id = 'a' || ''""") == 1
+    assert db.sql("""update t set n = 2 where id = 'a' collate "unicode_ci" """) == 2
+    db.sql("""create table c (id int primary key, s text collate "unicode_ci")""")
+    db.sql("create trigger g after insert on c for each row begin update t set n = n + 10 where id = new.s; end")
+    db.sql("insert into c values (1, 'B')")
+    db.sql("insert into c values (2, 'a')")
+    assert db.rows_of("T") == [["A", 12], ["a", 12], ["b", 10]]
+
+
+def test_the_row_of_a_key_may_lack_fields(db: Session) -> None:
+    fields = [{"name": "ID", "type": "unsigned"}]
+    fields += [{"name": name, "type": "integer", "is_nullable": True} for name in "AB"]
+    db.write("_space", Request.insert(pack([600, 1, "T", "memtx", 0, {}, fields])))
+    db.write("_index", Request.insert(pack([600, 0, "pk", "tree", {"unique": True}, [[0, "unsigned"]]])))
+    db.write("T", Request.replace(pack([1])))
+    assert db.sql("update t set b = coalesce(a, 5) where id = 1 + 0") == 1
+    assert db.rows_of("T") == [[1, None, 5]]
+
+
+def test_the_errors_of_a_change_by_key_are_those_of_its_query(db: Session) -> None:
+    db.sql("create table t (id int primary key, a int, s text)")
+    db.sql("insert into t values (1, 9223372036854775807, 'x')")
+    assert db.error("update t set a = a / 0 where id = 1 + 0")[1].endswith("division by zero")
+    assert db.sql("update t set a = a / 0 where id = 2 + 0") == 0
+    assert db.error("update t set a = s + 1 where id = 1 + 0")[0] == "SQL_TYPE_MISMATCH"
+    assert db.error("update t set a = 1 where id = 1 / 0")[1].endswith("division by zero")
+    assert db.error("delete from t where id = nosuch")[0] == "SQL_CANT_RESOLVE_FIELD"
