@@ -27,6 +27,7 @@ from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from box.data.codec import pack, unpack
+from box.embed.shown_values import shown, shown_with_type
 from box.errors import BoxError, ErrorCode, client_error, illegal_params, unsupported
 
 if TYPE_CHECKING:
@@ -156,9 +157,7 @@ class RowCodec:
             return self._by_name(values) if self.type._fields else list(values.values())
         if isinstance(row, Iterable) and not isinstance(row, (str, bytes, bytearray, memoryview, Set)):
             return list(row)
-        raise TypeError(
-            f"a row is a list, a tuple, a dict, a NamedTuple or a dataclass, not {type(row).__name__}: {row!r}"
-        )
+        raise TypeError(f"a row is a list, a tuple, a dict, a NamedTuple or a dataclass, not {shown_with_type(row)}")
 
     def _by_name(self, row: Mapping[str, Any]) -> list[Any]:
         """Return the values in the order of the format; missing ones are None, and those at the end are omitted."""
@@ -221,6 +220,6 @@ def _refusal_of_one(value: Any) -> BoxError | None:
         if error.code != ErrorCode.PROC_RET:
             return error
         if isinstance(value, str):
-            return illegal_params(f"the text {value!r} is not valid Unicode: pass bytes to store it as varbinary")
+            return illegal_params(f"the text {shown(value)} is not valid Unicode: pass bytes to store it as varbinary")
         return illegal_params(f"a value of type {type(value).__name__} cannot be stored")
     return None

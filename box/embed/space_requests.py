@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -14,7 +15,11 @@ from box.embed.arguments import (
     Operations,
     Row,
     check_offset,
+    checked_count,
     checked_function,
+    checked_integer,
+    checked_text,
+    checked_vclock,
     iterator_type,
     key_values,
     limit_of,
@@ -25,6 +30,8 @@ from box.embed.callables import SpaceTrigger
 from box.embed.change_stream import ChangeStream
 from box.embed.named_rows import encode_values, explained
 from box.embed.row_page import RowPage
+from box.embed.row_types import field_names
+from box.embed.shown_values import shown_with_type
 from box.errors import BoxError, ErrorCode, client_error, illegal_params
 from box.index import IteratorType
 from box.txn.pending import Outcome, Pending
@@ -66,6 +73,7 @@ class Requests:
 
     def with_rows(self, row: type) -> Requests:
         """Return requests whose rows are objects of another class; the format has to fit it."""
+        field_names(row)
         made = Requests(self.embedding, self.name, self._given_contexts, row)
         made.bind()
         made._codec.check()
@@ -140,8 +148,13 @@ class Requests:
 
         Raises:
             NoSuchIndexError: the space has no index with this name.
+            TypeError: `index` is neither a name nor a number.
         """
-        return index if index.__class__ is int else self.space.index_by_name(index).iid  # type: ignore[arg-type]
+        if index.__class__ is int:
+            return index
+        if not isinstance(index, str):
+            raise TypeError(f"index is a name or a number, not {shown_with_type(index)}")
+        return self.space.index_by_name(index).iid
 
     # -- changes
 
@@ -208,12 +221,12 @@ class Requests:
 
     def batches(self, kind: int, rows: Iterable[Any], batch: int | None) -> Iterator[list[bytes]]:
         """Yield packed rows in lists: one list of all rows, or lists of `batch` rows."""
-        if batch is not None and batch < 1:
-            raise illegal_params("batch must be positive")
+        if batch is not None:
+            checked_count("batch", batch, 1)
         rows = rows_of("insert_many()" if kind == INSERT else "replace_many()", rows)
         self.space  # noqa: B018 - binds the codec
         source = map(self._encode, rows)
-        while raws := list(source if batch is None else islice(source, batch)):
+        while raws := list(source if batch is None else islice(source, min(batch, sys.maxsize))):
             yield raws
 
     async def store_many(self, kind: int, rows: Iterable[Any], batch: int | None) -> int:
@@ -319,8 +332,10 @@ class Requests:
 
     def watch(self, limit: int, max_bytes: int, start: Mapping[int, int] | None = None) -> ChangeStream[Any]:
         """Open a stream of changes."""
-        if limit < 1:
-            raise illegal_params("limit of changes must be positive")
+        checked_count("limit of changes", limit, 1)
+        checked_count("max_bytes", max_bytes)
+        if start is not None:
+            checked_vclock(start)
         self.context()
         self._check_loop()
         return ChangeStream(self.embedding, self._space, limit, max_bytes, self._codec, start)
@@ -397,7 +412,7 @@ class Requests:
         index: str | int,
         key: Any,
         iterator: IteratorName | IteratorType | None,
-        limit: int,
+        limit: int | None,
         after: str | Row | None,
     ) -> RowPage[Any]:
         """Return at most `limit` rows of a select that come after a position or a row."""
@@ -412,7 +427,7 @@ class Requests:
         if after is None:
             return b""
         if isinstance(after, str):
-            return after.encode()
+            return bytes(checked_text("after", after).encode())
         return self._reads.position(ctx, self._space, iid, unpack(self._encode(after)))
 
     async def page_by_turns(
@@ -420,7 +435,7 @@ class Requests:
         index: str | int,
         key: Any,
         iterator: IteratorName | IteratorType | None,
-        limit: int,
+        limit: int | None,
         after: str | Row | None,
     ) -> RowPage[Any]:
         """Return a page. Other tasks run while a long page is read, unless waiting would roll back the open
@@ -506,6 +521,7 @@ class Requests:
     def random(self, index: str | int, seed: int) -> Any:
         """Return the row that `seed` selects, or None in an empty space."""
         ctx = self.context()
+        checked_integer("seed", seed)
         return self._row(self._reads.random(ctx, self._space, self.iid(index), seed))
 
     def size(self, index: str | int = 0) -> int:

@@ -117,7 +117,7 @@ class DirectRequests(Generic[R]):
         index: str | int,
         key: Any,
         iterator: IteratorName | IteratorType | None,
-        limit: int,
+        limit: int | None,
         after: str | Row | None,
     ) -> RowPage[R]:
         """Read a page; the node's turn is held for some hundred rows at a time."""

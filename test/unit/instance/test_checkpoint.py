@@ -12,6 +12,7 @@ from box.instance.node import Instance
 from box.journal.storage import MemoryStorage
 from box.schema.ids import SpaceId
 from box.wire.change import Request
+from box.wire.vclock import VClock
 from test.support import until
 
 DEADLINE = 10.0
@@ -212,5 +213,19 @@ def test_a_delayed_journal_does_not_keep_its_node_from_closing() -> None:
         consumer.close()
         await until(lambda: collector._task is not None and node.journal._thread._queue.qsize() == 1)
         await asyncio.wait_for(node.close(), DEADLINE)
+
+    asyncio.run(run())
+
+
+def test_a_refused_backup_keeps_no_snapshot() -> None:
+    """Without a directory there is nothing to copy, and a later backup is not told of this one."""
+
+    async def run() -> None:
+        checkpoints = Instance(disk=MemoryStorage()).checkpoints
+        checkpoints.collector.add_checkpoint(VClock({1: 1}))
+        for _ in range(2):
+            with pytest.raises(BoxError, match="Can't find snapshot"):
+                checkpoints.backup_start()
+        assert checkpoints.collector.checkpoints[0].references == []
 
     asyncio.run(run())
