@@ -59,8 +59,11 @@ def operation_list(operations: Operations) -> list[list[Any]]:
     Raises:
         TypeError: the operations have another form, for instance one operation without the list around it.
     """
-    if operations.__class__ is list and set(map(type, operations)) == {list}:
-        return [*map(list, operations)]
+    if operations.__class__ is list:
+        if len(operations) == 1 and operations[0].__class__ is list:
+            return [operations[0][:]]
+        if set(map(type, operations)) == {list}:
+            return [*map(list, operations)]
     if isinstance(operations, Mapping):
         return [["=", field, value] for field, value in operations.items()]
     if isinstance(operations, _TEXTS) or not isinstance(operations, Sequence):

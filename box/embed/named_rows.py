@@ -26,7 +26,7 @@ from functools import lru_cache
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from box.data.codec import pack, unpack
+from box.data.codec import pack, pack_usual, unpack, unpack_many
 from box.embed.shown_values import shown, shown_with_type
 from box.errors import BoxError, ErrorCode, client_error, illegal_params, unsupported
 
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 
 _TIMES = (datetime.date, datetime.time, datetime.timedelta)
 _INTEGERS: Final = range(-(2**63), 2**64)
+_UNUSUAL: Final = (TypeError, ValueError, OverflowError)
+"""What `pack_usual` raises for values that need more than the C extension."""
+_FEW: Final = 8
+"""The number of tuples from which it pays to decode them with one call."""
 
 
 class NamedRow(tuple[Any, ...]):
@@ -131,6 +135,16 @@ class RowCodec:
             self._refresh()
         return self.type(unpack(raw))
 
+    def decode_many(self, raws: list[bytes]) -> list[Any]:
+        """Decode stored tuples."""
+        decode = self.decode
+        values = unpack_many(raws) if len(raws) >= _FEW else None
+        if values is None:
+            return [*map(decode, raws)]
+        if self._space.definition is not self._definition:
+            self._refresh()
+        return [*map(self.type, values)]
+
     def encode(self, row: Any) -> bytes:
         """Pack a row that the program gives: a sequence, a dict by the names of the format, or a dataclass.
 
@@ -142,7 +156,10 @@ class RowCodec:
         """
         kind = type(row)
         if kind is list:
-            return encode_values(row)
+            try:
+                return pack_usual(row)
+            except _UNUSUAL:
+                return encode_values(row)
         if kind is tuple:
             return encode_values(list(row))
         return encode_values(self._values(row))

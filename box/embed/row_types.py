@@ -124,6 +124,10 @@ class RecordCodec(RowCodec):
             return self._make(*values[: self._width])
         return self._make(*[values[place] for place in self._places])
 
+    def decode_many(self, raws: list[bytes]) -> list[Any]:
+        """Decode stored tuples."""
+        return [*map(self.decode, raws)]
+
     def encode(self, row: Any) -> bytes:
         """Pack a row: an object of the class, or any row that `RowCodec` accepts."""
         if type(row) is self._kind:

@@ -99,11 +99,14 @@ class Requests:
         core = embedding.core
         self._space = core.schema.space_by_name(self.name)
         self._codec = codec = embedding.codec(self._space, self.row)
-        self._encode, self.decode = codec.encode, codec.decode
+        self._encode, self.decode, self.decode_many = codec.encode, codec.decode, codec.decode_many
         self._dml, self._reads = core.dml, core.dml.reads
         self._contexts = self._given_contexts or embedding.contexts
         self._commits = self._contexts.commits
         self._allows_yield = core.tuples.allows_yield
+        # Only `Commits` of box.sync have to know of each change, and those of versions.
+        self._is_direct = self._given_contexts is None and not self._allows_yield
+        self._is_void = self._is_direct and core.journal is not None and core.journal.is_void
         self._runs_lua = any("func" in index.definition.opts for index in self._space.indexes.values())
         self._epoch = embedding.epoch
 
@@ -163,6 +166,8 @@ class Requests:
         ctx = self._context_of_change()
         raw = self._encode(row)
         try:
+            if self._is_void or (self._is_direct and ctx.txn is not None):
+                return self._dml.store(ctx, self._space, kind, raw)
             return self._commits.run(self._dml.store, ctx, self._space, kind, raw)
         except BoxError as error:
             if error.code == ErrorCode.FIELD_TYPE and _are_several(row):
@@ -171,28 +176,32 @@ class Requests:
 
     def update(self, index: str | int, key: Any, operations: Operations) -> Outcome:
         """Update the tuple with a key."""
-        values, ops = key_values(key), operation_list(operations)
-        return self._change(Request(UPDATE, b"", values, ops, self.iid(index), 1), (values, ops))
+        is_usual = key.__class__ is str or (key.__class__ is int and 0 <= key < _USUAL_INTEGERS)
+        values, ops = [key] if is_usual else key_values(key), operation_list(operations)
+        iid = index if index.__class__ is int else self.iid(index)
+        return self._change(Request(UPDATE, b"", values, ops, iid, 1), values, ops)
 
     def upsert(self, row: Any, operations: Operations) -> Outcome:
         """Insert a row, or update the tuple with its primary key."""
         ops = operation_list(operations)
         encode_values(ops)  # checked here, because an upsert silently skips an operation that fails
         self.space  # noqa: B018 - binds the codec
-        return self._change(Request.upsert(self._encode(row), ops), ops)
+        return self._change(Request.upsert(self._encode(row), ops), _NOTHING, ops)
 
     def delete(self, index: str | int, key: Any) -> Outcome:
         """Delete the tuple with a key."""
         values = key_values(key)
-        return self._change(Request(DELETE, b"", values, _NOTHING, self.iid(index)), values)
+        return self._change(Request(DELETE, b"", values, _NOTHING, self.iid(index)), values, _NOTHING)
 
-    def _change(self, request: Request, given: Iterable[Any]) -> Outcome:
+    def _change(self, request: Request, key: list[Any], ops: list[Any]) -> Outcome:
         ctx = self._context_of_change()
         try:
+            if self._is_void or (self._is_direct and ctx.txn is not None):
+                return self._dml.store(ctx, self._space, request.type, request.tuple, request)
             return self._commits.run(self._dml.write, ctx, self._space, request)
         except BoxError as error:
             if error.code == ErrorCode.PROC_RET:
-                raise explained(error, list(given)) from None
+                raise explained(error, [key, ops]) from None
             raise
 
     async def ended(self, pending: Pending) -> bytes | None:
@@ -392,15 +401,15 @@ class Requests:
         if self.context().txn is not None:
             if most > CHUNK and self._allows_yield:
                 return await self._select_by_turns(index, key, iterator, offset, most)
-            return [*map(self.decode, self.first(key, index, iterator, offset, most))]
+            return self.decode_many(self.first(key, index, iterator, offset, most))
         first = self.first(key, index, iterator, offset, min(most, CHUNK))
         if most <= CHUNK or len(first) < CHUNK:
-            return [*map(self.decode, first)]
+            return self.decode_many(first)
         rows: list[Any] = []
-        view, decode = self.view(key, index, iterator), self.decode
+        view, decode_many = self.view(key, index, iterator), self.decode_many
         try:
             while len(rows) < most and (raws := view.take(CHUNK)) is not None:
-                rows += map(decode, raws[offset : offset + most - len(rows)])
+                rows += decode_many(raws[offset : offset + most - len(rows)])
                 offset = max(0, offset - len(raws))
                 await asyncio.sleep(0)
         finally:
@@ -421,7 +430,7 @@ class Requests:
         kind = iterator_type(iterator, values)
         found = self._reads.page(ctx, self._space, iid, kind, 0, limit_of(limit), values, position)
         end = found.position
-        return RowPage([*map(self.decode, found.rows)], None if end is None else end.decode())
+        return RowPage(self.decode_many(found.rows), None if end is None else end.decode())
 
     def _position(self, ctx: Context, iid: int, after: str | Row | None) -> bytes:
         if after is None:
@@ -460,10 +469,10 @@ class Requests:
         Changes that others commit meanwhile are invisible or cause a conflict.
         """
         cursor, scanned = self.cursor(key, index, iterator)
-        space, decode = self._space, self.decode
+        space, decode_many = self._space, self.decode_many
         rows: list[Any] = []
         while len(rows) < limit and (raws := list(islice(cursor, CHUNK))):
-            rows += map(decode, raws[offset : offset + limit - len(rows)])
+            rows += decode_many(raws[offset : offset + limit - len(rows)])
             offset = max(0, offset - len(raws))
             await asyncio.sleep(0)
             self.check_same(space, scanned)

@@ -265,3 +265,9 @@ def test_wrong_arguments_are_named() -> None:
             with pytest.raises(dbapi.ProgrammingError, match=text):
                 call()
         assert cursor.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_values_that_are_too_big_are_data_errors(connection: DatabaseConnection) -> None:
+    for query in ("SELECT ZEROBLOB(2000000000)", "SELECT HEX(ZEROBLOB(900000000))"):
+        with pytest.raises(dbapi.DataError, match="too big"):
+            connection.cursor().execute(query)
