@@ -167,8 +167,8 @@ async def run(core: Instance, ctx: Context, text: str, params: Parameters) -> Sq
         TransactionError: FUNCTION_TX_ACTIVE, the statement has left a transaction open.
         BoxError: see `Node.execute`.
     """
-    values = values_of(params, core.sql.parameters(text) if isinstance(params, Mapping) else ())
     try:
+        values = values_of(params, core.sql.parameters(text) if isinstance(params, Mapping) else ())
         return await _outcome(core, ctx, core.sql.execute(ctx, text, values))
     except UnicodeEncodeError:
         checked_text("sql", text)

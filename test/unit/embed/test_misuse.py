@@ -213,6 +213,7 @@ def test_a_format_that_is_no_list_is_refused(format: Any) -> None:
         (lambda node, _: node.call(None), TypeError, "name is a str, not NoneType: None"),
         (lambda node, _: node.execute(5), TypeError, "sql is a str, not int: 5"),
         (lambda node, _: node.execute("SELECT '\ud800'"), ClientError, "sql is not valid Unicode"),
+        (lambda node, _: node.execute("SELECT '\ud800'", {"a": 1}), ClientError, "sql is not valid Unicode"),
         (lambda node, _: node.execute("SELECT :a", {1: 2}), TypeError, "the name of a parameter is a str, such as"),
         (lambda node, _: node.prepare(5), TypeError, "sql is a str, not int: 5"),
         (lambda _, space: space.random("x"), TypeError, "seed is an integer, not str: 'x'"),
