@@ -21,7 +21,9 @@ from box.dbapi import exceptions
 from box.dbapi.database_cursor import DatabaseCursor
 from box.dbapi.exceptions import InterfaceError, NotSupportedError, ProgrammingError, translated, translation
 from box.dbapi.shared_nodes import SharedNode
+from box.embed.arguments import checked_flag, checked_path, checked_text
 from box.embed.node_options import check_names
+from box.embed.shown_values import shown_with_type
 from box.embed.sql_statements import SqlResult, result_of, values_of
 from box.errors import BoxError
 from box.sync import Node
@@ -93,11 +95,12 @@ def connect(
     Raises:
         OperationalError: the node cannot start, because an option has a wrong value or another process has the
             directory; or the `box.sync.Node` does not run.
-        ProgrammingError: an option does not exist, `database` has another type, or the node of the directory runs with
-            other options.
+        ProgrammingError: an option does not exist, `database` or `autocommit` has another type, or the node of the
+            directory runs with other options.
         NotSupportedError: both `memtx_use_mvcc_engine` and `autocommit` are off.
     """
     with translated():
+        checked_flag("autocommit", autocommit)
         if isinstance(database, Node):
             if options:
                 raise ProgrammingError("a node that runs takes no options: use its configure()")
@@ -112,15 +115,20 @@ def connect(
             raise
 
 
-def _check_path(database: object) -> None:
+def _check_path(database: Any) -> None:
     if not isinstance(database, str | PathLike | None):
-        kind = type(database).__name__
-        raise ProgrammingError(f"a database is a path, a box.sync.Node or None, not {kind}: {database!r}")
+        raise ProgrammingError(f"a database is a path, a box.sync.Node or None, not {shown_with_type(database)}")
+    try:
+        checked_path("a database", database)
+    except ValueError as error:
+        raise ProgrammingError(str(error)) from None
 
 
 def _check_text(text: object) -> None:
-    if not isinstance(text, str):
-        raise ProgrammingError(f"a statement is a str, not {type(text).__name__}: {text!r}")
+    try:
+        checked_text("a statement", text)
+    except TypeError as error:
+        raise ProgrammingError(str(error)) from None
 
 
 class DatabaseConnection:
@@ -166,6 +174,7 @@ class DatabaseConnection:
         """True if each change is a transaction of its own. Setting it to True commits an open transaction.
 
         Raises:
+            ProgrammingError: it is set to something else than True or False.
             NotSupportedError: it is set to False, and `memtx_use_mvcc_engine` is off.
             InterfaceError: it is set, and the connection is closed.
             OperationalError: it is set to True, and the commit has failed; see `commit`.
@@ -175,6 +184,8 @@ class DatabaseConnection:
     @autocommit.setter
     def autocommit(self, value: bool) -> None:
         self._check_open()
+        with translated():
+            checked_flag("autocommit", value)
         if value:
             self.commit()
         elif not self._core.tuples.allows_yield:
@@ -265,8 +276,12 @@ class DatabaseConnection:
                     result = self._statements.ended(started, ctx)
                 if result is None:
                     return thread.call(lambda: self._run_rest(_Repeated(text, [parameters], changes_rows)))
-            except (BoxError, TypeError, RuntimeError) as error:  # as `translated`, which takes two microseconds
-                _check_text(text)
+            except (BoxError, TypeError, RuntimeError, UnicodeEncodeError, AttributeError) as error:
+                # As `translated`, which takes two microseconds.
+                with translated():
+                    _check_text(text)
+                if isinstance(error, UnicodeEncodeError | AttributeError):
+                    raise
                 raise translation(error) from error
         return Executed(result, result.row_count if changes_rows or result.columns else -1)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Self
 
 from box.dbapi.exceptions import InterfaceError, ProgrammingError
+from box.embed.shown_values import shown
 
 if TYPE_CHECKING:
     from box.dbapi.database_connection import DatabaseConnection, Executed
@@ -70,6 +71,9 @@ class DatabaseCursor:
         """
         self._check_open()
         self._forget()
+        if not isinstance(seq_of_parameters, Iterable) or isinstance(seq_of_parameters, str | bytes | Mapping):
+            text = shown(seq_of_parameters)
+            raise ProgrammingError(f"executemany() takes a sequence of parameters for each run, not {text}")
         given = list(seq_of_parameters)
         if not given:
             self.rowcount = 0
@@ -94,7 +98,7 @@ class DatabaseCursor:
         start = self.rownumber
         if start is None:
             raise ProgrammingError("there are no rows: the last statement was not a query")
-        found = self._rows[start:] if count is None else self._rows[start : start + max(count, 0)]
+        found = self._rows[start:] if count is None else self._rows[start : start + count]
         self.rownumber = start + len(found)
         return found
 
@@ -111,9 +115,12 @@ class DatabaseCursor:
         """Return the next `size` rows, by default `arraysize` of them; fewer at the end.
 
         Raises:
-            ProgrammingError: the last statement was not a query.
+            ProgrammingError: the last statement was not a query, or `size` is not an integer of at least 0.
         """
-        return self._take_rows(self.arraysize if size is None else size)
+        count = self.arraysize if size is None else size
+        if not isinstance(count, int) or count < 0:
+            raise ProgrammingError(f"the size of fetchmany() is a number of rows, not {shown(count)}")
+        return self._take_rows(count)
 
     def fetchall(self) -> list[NamedRow]:
         """Return the remaining rows.

@@ -5,10 +5,13 @@ An argument that cannot be right raises an error that says what is expected.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from box.embed.named_rows import encode_values
+from box.embed.shown_values import shown, shown_with_type
 from box.errors import ErrorCode, client_error, illegal_params
 from box.index import IteratorType
 
@@ -31,6 +34,8 @@ IteratorName = Literal[
 # What MessagePack's signed and unsigned integers hold together.
 _INT_MIN: Final = -(2**63)
 _INT_MAX: Final = 2**64 - 1
+_VCLOCK_MAX: Final = 32
+_LSN_MAX: Final = 2**63 - 1
 _TEXTS: Final = (str, bytes, bytearray, memoryview)
 
 
@@ -54,8 +59,11 @@ def operation_list(operations: Operations) -> list[list[Any]]:
     Raises:
         TypeError: the operations have another form, for instance one operation without the list around it.
     """
-    if operations.__class__ is list and set(map(type, operations)) == {list}:
-        return [*map(list, operations)]
+    if operations.__class__ is list:
+        if len(operations) == 1 and operations[0].__class__ is list:
+            return [operations[0][:]]
+        if set(map(type, operations)) == {list}:
+            return [*map(list, operations)]
     if isinstance(operations, Mapping):
         return [["=", field, value] for field, value in operations.items()]
     if isinstance(operations, _TEXTS) or not isinstance(operations, Sequence):
@@ -70,7 +78,7 @@ def operation_list(operations: Operations) -> list[list[Any]]:
 
 def _no_operations(given: Any) -> TypeError:
     expected = '[["=", "price", 3], ["+", "count", 1]], or a dict of assignments such as {"price": 3}'
-    return TypeError(f"operations are a list of lists such as {expected}, not {given!r}")
+    return TypeError(f"operations are a list of lists such as {expected}, not {shown(given)}")
 
 
 def part_list(parts: Any) -> Any:
@@ -87,7 +95,7 @@ def field_list(fields: Any) -> list[Any]:
         TypeError: the format is no list of fields, for instance a single name.
     """
     if isinstance(fields, (*_TEXTS, Mapping)) or not isinstance(fields, Iterable):
-        raise TypeError(f"a format is a list of fields, such as ['id', ('name', 'string')], not {fields!r}")
+        raise TypeError(f"a format is a list of fields, such as ['id', ('name', 'string')], not {shown(fields)}")
     return list(fields)
 
 
@@ -98,8 +106,99 @@ def checked_function(function: Any) -> Any:
         TypeError: it cannot be called.
     """
     if not callable(function):
-        raise TypeError(f"a function is needed, not {type(function).__name__}: {function!r}")
+        raise TypeError(f"a function is needed, not {shown_with_type(function)}")
     return function
+
+
+def checked_text(name: str, value: Any) -> Any:
+    """Return an argument that has to be a text. `name` names it in the error.
+
+    Raises:
+        TypeError: it is something else.
+        ClientError: ILLEGAL_PARAMS, it is not valid Unicode.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is a str, not {shown_with_type(value)}")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise illegal_params(f"{name} is not valid Unicode: {shown(value)}") from None
+    return value
+
+
+def text_or_none(name: str, value: Any) -> Any:
+    """Return an argument that has to be a text or None; see `checked_text`."""
+    return value if value is None else checked_text(name, value)
+
+
+def checked_path(name: str, value: Any) -> Any:
+    """Return an argument that has to be a path or None. `name` names it in the error.
+
+    Raises:
+        TypeError: it is something else.
+        ValueError: no file can have this name.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, str | PathLike):
+        raise TypeError(f"{name} is a path, not {shown_with_type(value)}")
+    try:
+        path = os.fsencode(value)
+    except UnicodeEncodeError:
+        path = b"\0"
+    if b"\0" in path:
+        raise ValueError(f"{name} is no possible path: {shown(value)}")
+    return value
+
+
+def checked_flag(name: str, value: Any) -> bool:
+    """Return an argument that has to be True or False. `name` names it in the error.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} is True or False, not {shown_with_type(value)}")
+    return value
+
+
+def checked_count(name: str, value: Any, least: int = 0) -> int:
+    """Return an argument that has to be an integer of at least `least`. `name` names it in the error.
+
+    Raises:
+        TypeError: it is no integer.
+        ClientError: ILLEGAL_PARAMS, it is smaller.
+    """
+    number = checked_integer(name, value)
+    if number < least:
+        raise illegal_params(f"{name} must " + ("be positive" if least == 1 else "not be negative"))
+    return number
+
+
+def checked_integer(name: str, value: Any) -> int:
+    """Return an argument that has to be an integer. `name` names it in the error.
+
+    Raises:
+        TypeError: it is no integer.
+    """
+    if not isinstance(value, int):
+        raise TypeError(f"{name} is an integer, not {shown_with_type(value)}")
+    return value
+
+
+def checked_vclock(start: Any) -> None:
+    """Check the vclock from which changes are read: `{replica_id: lsn}`.
+
+    Raises:
+        TypeError: it is no mapping from integers to integers.
+        ClientError: ILLEGAL_PARAMS, a replica id or an lsn is out of range.
+    """
+    if not isinstance(start, Mapping) or not all(type(part) is int for pair in start.items() for part in pair):
+        raise TypeError(f"start is a vclock such as {{1: 10}}, which a stream has as its position, not {shown(start)}")
+    for replica_id, lsn in start.items():
+        if not 0 <= replica_id < _VCLOCK_MAX or not 0 <= lsn <= _LSN_MAX:
+            raise illegal_params(f"start has replica ids from 0 to 31 and numbers of rows, not {replica_id}: {lsn}")
 
 
 def rows_of(caller: str, rows: Iterable[Any]) -> Iterable[Any]:
@@ -109,7 +208,7 @@ def rows_of(caller: str, rows: Iterable[Any]) -> Iterable[Any]:
         TypeError: `rows` is a single row, or cannot be iterated.
     """
     if isinstance(rows, (*_TEXTS, Mapping)) or not hasattr(rows, "__iter__"):
-        raise TypeError(f"{caller} takes many rows, such as [[1, 'a'], [2, 'b']], not {rows!r}")
+        raise TypeError(f"{caller} takes many rows, such as [[1, 'a'], [2, 'b']], not {shown(rows)}")
     return rows
 
 
@@ -123,7 +222,7 @@ def limit_of(limit: int | None) -> int:
     if limit is None:
         return NO_LIMIT
     if not isinstance(limit, int):
-        raise TypeError(f"limit is a number of rows or None, not {limit!r}")
+        raise TypeError(f"limit is a number of rows or None, not {shown(limit)}")
     if limit < 0:
         raise illegal_params("limit must not be negative")
     return limit
@@ -137,7 +236,7 @@ def check_offset(offset: int) -> None:
         ClientError: ILLEGAL_PARAMS, it is negative.
     """
     if not isinstance(offset, int):
-        raise TypeError(f"offset is a number of rows, not {offset!r}")
+        raise TypeError(f"offset is a number of rows, not {shown(offset)}")
     if offset < 0:
         raise illegal_params("offset must not be negative")
 
@@ -146,7 +245,7 @@ NO_LIMIT: Final = 2**32 - 1
 """The limit that stands for none, as in Tarantool: a request carries the limit as a number of 32 bits."""
 
 
-def iterator_type(iterator: IteratorName | IteratorType | None, key: list[Any]) -> IteratorType:
+def iterator_type(iterator: IteratorName | IteratorType | int | None, key: list[Any]) -> IteratorType:
     """Return the iterator for a name or number. The default is EQ with a key and ALL without one.
 
     Raises:
@@ -157,6 +256,10 @@ def iterator_type(iterator: IteratorName | IteratorType | None, key: list[Any]) 
     if isinstance(iterator, IteratorType):
         return iterator
     try:
-        return IteratorType[iterator.upper()] if isinstance(iterator, str) else IteratorType(iterator)
+        if isinstance(iterator, str):
+            return IteratorType[iterator.upper()]
+        if isinstance(iterator, int):
+            return IteratorType(iterator)
     except (KeyError, ValueError):
-        raise client_error(ErrorCode.ITERATOR_TYPE, iterator) from None
+        pass
+    raise client_error(ErrorCode.ITERATOR_TYPE, shown(iterator).strip("'"))

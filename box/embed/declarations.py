@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from box.embed.arguments import checked_function
 from box.embed.callables import FunctionTable, session_hook
+from box.embed.shown_values import shown
 from lua.boundary import description_of
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def name_of(function: PythonFunction) -> str:
     """
     name = getattr(checked_function(function), "__name__", None)
     if not isinstance(name, str):
-        raise TypeError(f"{function!r} has no name: use node.function('name')(...)")
+        raise TypeError(f"{shown(function)} has no name: use node.function('name')(...)")
     return name
 
 

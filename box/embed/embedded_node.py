@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, overload
 
 import box.instance.parts  # noqa: F401 - otherwise imported while the program's loop runs, which would stop it
+from box.embed.arguments import checked_path
 from box.embed.declarations import Declarations, name_of
 from box.embed.embedding import Embedding
 from box.embed.handles import Spaces
@@ -46,9 +47,10 @@ def _leave(code: int) -> None:
 
 
 def _check_path(directory: object) -> None:
-    if directory is not None and not isinstance(directory, (str, PathLike)):
-        kind = type(directory).__name__
-        raise TypeError(f"the directory is a path, not {kind}: {directory!r}; options are keywords: listen=3301")
+    try:
+        checked_path("the directory", directory)
+    except TypeError as error:
+        raise TypeError(f"{error}; options are keywords: listen=3301") from None
 
 
 class ClusterInfo(TypedDict):
@@ -84,6 +86,7 @@ class Node:
 
     Raises:
         TypeError: an option does not exist, or `directory` is no path.
+        ValueError: no file can have the name `directory`, because it contains NUL or is not valid Unicode.
         ConfigError: an option has a wrong value (at the start).
         BoxSystemError: the directory cannot be made or read (at the start).
         ClientError: ALREADY_RUNNING, another running node owns the directory (at the start).

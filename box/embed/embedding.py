@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from box.data.codec import unpack
+from box.embed.arguments import checked_text
 from box.embed.named_rows import RowCodec, encode_values
 from box.embed.row_types import RecordCodec
 from box.errors import BoxError, ErrorCode, client_error
@@ -195,11 +196,13 @@ class Embedding:
     async def eval(self, source: str, *args: Any) -> Any:
         """Run Lua source; see `Node.eval`."""
         ctx, instance = self.new_context("eval()"), self.instance
+        checked_text("source", source)
         return await self._outcome(ctx, instance.runtime.eval(source.encode(), encode_values(list(args)), ctx))
 
     async def call(self, name: str, *args: Any) -> Any:
         """Call a Lua function; see `Node.call`."""
         ctx, instance = self.new_context("call()"), self.instance
+        checked_text("name", name)
         return await self._outcome(ctx, instance.runtime.call(name, encode_values(list(args)), ctx))
 
     async def _outcome(self, ctx: Context, work: Coroutine[Any, Any, bytes]) -> Any:

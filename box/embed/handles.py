@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, cast
 
-from box.embed.arguments import field_list, part_list
+from box.embed.arguments import checked_text, field_list, part_list
 from box.embed.change_stream import MAX_BYTES
 from box.embed.row_page import PAGE_SIZE, RowPage
 from box.embed.space_requests import Requests
@@ -49,6 +49,7 @@ class SpaceHandle(Generic[R]):
         ReadOnlyError: the instance accepts no changes.
         TransactionError: the transaction of the task was rolled back.
         NotReadyError: the node does not run.
+        TypeError: an argument has a wrong type.
         RuntimeError: the call comes from another thread or event loop than the node's.
     """
 
@@ -125,6 +126,8 @@ class SpaceHandle(Generic[R]):
 
         Raises:
             DuplicateKeyError: a key is taken.
+            TypeError: `rows` is a single row, or `batch` is not an integer.
+            ClientError: ILLEGAL_PARAMS, `batch` is less than 1.
         """
         return await self._requests.store_many(INSERT, rows, batch)
 
@@ -216,10 +219,10 @@ class SpaceHandle(Generic[R]):
         *,
         index: str | int = 0,
         iterator: IteratorName | IteratorType | None = None,
-        limit: int = PAGE_SIZE,
+        limit: int | None = PAGE_SIZE,
         after: str | Row | None = None,
     ) -> RowPage[R]:
-        """Read a page: at most `limit` of the rows of `select` that come after `after`.
+        """Read a page: at most `limit` of the rows of `select` that come after `after`; None means all of them.
 
         `after` is the position of the previous page, or a row, which need not exist any more; None asks for the
         first page. A page without rows has the position None. Only TREE indexes have pages. Other tasks run while a
@@ -278,6 +281,9 @@ class SpaceHandle(Generic[R]):
         """Return a tuple chosen by the number `seed`, or None if the space is empty.
 
         While the data does not change, equal seeds choose equal tuples.
+
+        Raises:
+            TypeError: the seed is not an integer.
         """
         return cast("R | None", self._requests.random(index, seed))
 
@@ -313,13 +319,14 @@ class SpaceHandle(Generic[R]):
             DataError: a tuple does not fit the parts.
             DuplicateKeyError: two tuples have the same key in a unique index.
         """
+        checked_text("name", name)
         given = {
             "type": type,
             "parts": None if parts is None else part_list(parts),
             "unique": unique,
             "id": id,
             "sequence": sequence,
-            "if_not_exists": if_not_exists or None,
+            "if_not_exists": if_not_exists,
             **options,
         }
         await self._requests.run("create_index(...)", name, {k: v for k, v in given.items() if v is not None})
@@ -342,7 +349,7 @@ class SpaceHandle(Generic[R]):
 
     async def rename(self, name: str) -> None:
         """Rename the space; this handle follows."""
-        await self._requests.run("rename(...)", name)
+        await self._requests.run("rename(...)", checked_text("name", name))
         self._requests.rename(name)
         self.name = name
 
@@ -383,6 +390,10 @@ class SpaceHandle(Generic[R]):
         earlier stream, it first has the changes after that vclock, read from the log. At most `limit` changes, and
         about `max_bytes` of their tuples, wait for a slow reader; one more ends the stream with ChangesLost after the
         waiting ones were read.
+
+        Raises:
+            TypeError: `limit` or `max_bytes` is not an integer, or `start` is not a vclock.
+            ClientError: ILLEGAL_PARAMS, one of them is out of range; UnsupportedError, a `start` without a log.
         """
         return self._requests.watch(limit, max_bytes, start)
 
@@ -428,7 +439,7 @@ class IndexHandle(Generic[R]):
         key: Any = (),
         *,
         iterator: IteratorName | IteratorType | None = None,
-        limit: int = PAGE_SIZE,
+        limit: int | None = PAGE_SIZE,
         after: str | Row | None = None,
     ) -> RowPage[R]:
         """Read a page; see `SpaceHandle.page`."""
@@ -486,7 +497,7 @@ class IndexHandle(Generic[R]):
 
     async def rename(self, name: str) -> None:
         """Rename the index; this handle follows."""
-        await self._requests.run_index(self.name, "rename(...)", name)
+        await self._requests.run_index(self.name, "rename(...)", checked_text("name", name))
         self.name = name
 
     async def drop(self) -> None:
@@ -499,7 +510,8 @@ class IndexHandle(Generic[R]):
 
 
 class Indexes(Mapping[str, IndexHandle[R]]):
-    """The indexes of a space by name, in the order of their numbers: `space.index["pk"]` or `space.index.pk`.
+    """The indexes of a space by name, in the order of their numbers: `space.index["pk"]` or `space.index.pk`. A number
+    works, too: `space.index[0]`.
 
     Raises:
         NoSuchIndexError: brackets name an unknown index; it is a KeyError, too.
@@ -509,8 +521,10 @@ class Indexes(Mapping[str, IndexHandle[R]]):
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
 
-    def __getitem__(self, name: str) -> IndexHandle[R]:
-        self._requests.iid(name)
+    def __getitem__(self, name: str | int) -> IndexHandle[R]:
+        if isinstance(name, int):
+            return IndexHandle(self._requests, self._requests.space.index(name).name)
+        self._requests.iid(checked_text("the name of an index", name))
         return IndexHandle(self._requests, name)
 
     def __getattr__(self, name: str) -> IndexHandle[R]:
@@ -558,7 +572,7 @@ class Spaces(Mapping[str, SpaceHandle]):
         return sorted((space for space in spaces if not space.is_system), key=lambda space: space.id)
 
     def __getitem__(self, name: str) -> SpaceHandle:
-        self._embedding.core.schema.space_by_name(name)
+        self._embedding.core.schema.space_by_name(checked_text("the name of a space", name))
         return SpaceHandle(self._embedding, name, self._contexts)
 
     def __getattr__(self, name: str) -> SpaceHandle:

@@ -26,7 +26,8 @@ from functools import lru_cache
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from box.data.codec import pack, unpack
+from box.data.codec import pack, pack_usual, unpack, unpack_many
+from box.embed.shown_values import shown, shown_with_type
 from box.errors import BoxError, ErrorCode, client_error, illegal_params, unsupported
 
 if TYPE_CHECKING:
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 
 _TIMES = (datetime.date, datetime.time, datetime.timedelta)
 _INTEGERS: Final = range(-(2**63), 2**64)
+_UNUSUAL: Final = (TypeError, ValueError, OverflowError)
+"""What `pack_usual` raises for values that need more than the C extension."""
+_FEW: Final = 8
+"""The number of tuples from which it pays to decode them with one call."""
 
 
 class NamedRow(tuple[Any, ...]):
@@ -130,6 +135,16 @@ class RowCodec:
             self._refresh()
         return self.type(unpack(raw))
 
+    def decode_many(self, raws: list[bytes]) -> list[Any]:
+        """Decode stored tuples."""
+        decode = self.decode
+        values = unpack_many(raws) if len(raws) >= _FEW else None
+        if values is None:
+            return [*map(decode, raws)]
+        if self._space.definition is not self._definition:
+            self._refresh()
+        return [*map(self.type, values)]
+
     def encode(self, row: Any) -> bytes:
         """Pack a row that the program gives: a sequence, a dict by the names of the format, or a dataclass.
 
@@ -141,7 +156,10 @@ class RowCodec:
         """
         kind = type(row)
         if kind is list:
-            return encode_values(row)
+            try:
+                return pack_usual(row)
+            except _UNUSUAL:
+                return encode_values(row)
         if kind is tuple:
             return encode_values(list(row))
         return encode_values(self._values(row))
@@ -156,9 +174,7 @@ class RowCodec:
             return self._by_name(values) if self.type._fields else list(values.values())
         if isinstance(row, Iterable) and not isinstance(row, (str, bytes, bytearray, memoryview, Set)):
             return list(row)
-        raise TypeError(
-            f"a row is a list, a tuple, a dict, a NamedTuple or a dataclass, not {type(row).__name__}: {row!r}"
-        )
+        raise TypeError(f"a row is a list, a tuple, a dict, a NamedTuple or a dataclass, not {shown_with_type(row)}")
 
     def _by_name(self, row: Mapping[str, Any]) -> list[Any]:
         """Return the values in the order of the format; missing ones are None, and those at the end are omitted."""
@@ -221,6 +237,6 @@ def _refusal_of_one(value: Any) -> BoxError | None:
         if error.code != ErrorCode.PROC_RET:
             return error
         if isinstance(value, str):
-            return illegal_params(f"the text {value!r} is not valid Unicode: pass bytes to store it as varbinary")
+            return illegal_params(f"the text {shown(value)} is not valid Unicode: pass bytes to store it as varbinary")
         return illegal_params(f"a value of type {type(value).__name__} cannot be stored")
     return None

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Union, get_args, get_origin, get_t
 from box.data.codec import unpack
 from box.data.times.points import Datetime, Interval
 from box.embed.named_rows import RowCodec
+from box.embed.shown_values import shown
 from box.errors import ErrorCode, client_error
 
 if TYPE_CHECKING:
@@ -53,11 +54,11 @@ def field_names(kind: type) -> tuple[str, ...]:
     Raises:
         TypeError: the class is neither.
     """
-    if dataclasses.is_dataclass(kind):
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return tuple(field.name for field in dataclasses.fields(kind) if field.init)
     if isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields"):
         return tuple(kind._fields)
-    raise TypeError(f"row= takes a NamedTuple or a dataclass, not {kind!r}")
+    raise TypeError(f"row= takes a NamedTuple or a dataclass, not {shown(kind)}")
 
 
 def format_of(kind: type) -> list[dict[str, Any]]:
@@ -65,8 +66,8 @@ def format_of(kind: type) -> list[dict[str, Any]]:
 
     A field `X | None` is nullable; a field with an unknown type is `any`.
     """
-    hints = get_type_hints(kind)
-    return [_field(name, hints.get(name, Any)) for name in field_names(kind)]
+    names, hints = field_names(kind), get_type_hints(kind)
+    return [_field(name, hints.get(name, Any)) for name in names]
 
 
 def _field(name: str, hint: Any) -> dict[str, Any]:
@@ -122,6 +123,10 @@ class RecordCodec(RowCodec):
         if self._is_plain:
             return self._make(*values[: self._width])
         return self._make(*[values[place] for place in self._places])
+
+    def decode_many(self, raws: list[bytes]) -> list[Any]:
+        """Decode stored tuples."""
+        return [*map(self.decode, raws)]
 
     def encode(self, row: Any) -> bytes:
         """Pack a row: an object of the class, or any row that `RowCodec` accepts."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NotRequired, TypedDict, TypeVar, overload
 
-from box.embed.arguments import field_list
+from box.embed.arguments import checked_text, field_list, text_or_none
 from box.embed.handles import SpaceHandle, Spaces
 from box.embed.row_types import format_of
 from box.embed.sequences import SequenceHandle
@@ -77,6 +77,8 @@ class SchemaRequests:
         SchemaError: an object does not exist, or its definition is wrong.
         AccessDeniedError: a privilege is missing.
         ReadOnlyError: the instance accepts no changes.
+        TypeError: a name, a password or another text is not a str.
+        ClientError: ILLEGAL_PARAMS, an option has another type, or a text is not valid Unicode.
     """
 
     def __init__(self, embedding: Embedding, contexts: ContextSource | None = None) -> None:
@@ -164,11 +166,12 @@ class SchemaRequests:
             DataError: with `if_not_exists`, the existing space lacks a field of `row`.
             TypeError: `format` is no list of fields, or `row` is neither a NamedTuple nor a dataclass.
         """
+        checked_text("name", name)
         if row is not None and format is None:
             format = format_of(row)
         options = _without_none(
             format=None if format is None else field_list(format),
-            if_not_exists=if_not_exists or None,
+            if_not_exists=if_not_exists,
             engine=engine,
             id=id,
             user=user,
@@ -203,15 +206,14 @@ class SchemaRequests:
             AlreadyExistsError: SEQUENCE_EXISTS, and `if_not_exists` is not set.
             SchemaError: CREATE_SEQUENCE, the bounds are wrong.
         """
-        options = _without_none(
-            start=start, min=min, max=max, step=step, cycle=cycle, if_not_exists=if_not_exists or None
-        )
+        checked_text("name", name)
+        options = _without_none(start=start, min=min, max=max, step=step, cycle=cycle, if_not_exists=if_not_exists)
         await self._embedding.eval("box.schema.sequence.create(...)", name, options)
         return SequenceHandle(self._embedding, name)
 
     def sequence(self, name: str) -> SequenceHandle:
         """Return a handle of a sequence. Its methods raise SchemaError if no sequence has this name."""
-        return SequenceHandle(self._embedding, name)
+        return SequenceHandle(self._embedding, checked_text("name", name))
 
     async def sequences(self) -> list[str]:
         """List the names of all sequences."""
@@ -221,16 +223,21 @@ class SchemaRequests:
 
     async def create_user(self, name: str, *, password: str | None = None, if_not_exists: bool = False) -> None:
         """Create a user."""
+        checked_text("name", name)
+        text_or_none("password", password)
         await self._embedding.eval(
-            "box.schema.user.create(...)", name, _without_none(password=password, if_not_exists=if_not_exists or None)
+            "box.schema.user.create(...)", name, _without_none(password=password, if_not_exists=if_not_exists)
         )
 
     async def drop_user(self, name: str, *, if_exists: bool = False) -> None:
         """Drop a user and the objects that the user owns."""
-        await self._embedding.eval("box.schema.user.drop(...)", name, _without_none(if_exists=if_exists or None))
+        checked_text("name", name)
+        await self._embedding.eval("box.schema.user.drop(...)", name, _without_none(if_exists=if_exists))
 
     async def set_password(self, name: str, password: str) -> None:
         """Set the password of a user."""
+        checked_text("name", name)
+        checked_text("password", password)
         await self._embedding.eval("box.schema.user.passwd(...)", name, password)
 
     async def users(self) -> list[str]:
@@ -239,13 +246,13 @@ class SchemaRequests:
 
     async def create_role(self, name: str, *, if_not_exists: bool = False) -> None:
         """Create a role."""
-        await self._embedding.eval(
-            "box.schema.role.create(...)", name, _without_none(if_not_exists=if_not_exists or None)
-        )
+        checked_text("name", name)
+        await self._embedding.eval("box.schema.role.create(...)", name, _without_none(if_not_exists=if_not_exists))
 
     async def drop_role(self, name: str, *, if_exists: bool = False) -> None:
         """Drop a role."""
-        await self._embedding.eval("box.schema.role.drop(...)", name, _without_none(if_exists=if_exists or None))
+        checked_text("name", name)
+        await self._embedding.eval("box.schema.role.drop(...)", name, _without_none(if_exists=if_exists))
 
     async def roles(self) -> list[str]:
         """List the names of all roles."""
@@ -266,7 +273,7 @@ class SchemaRequests:
 
         `grant("alice", "accountant")` grants a role; the object type "universe" has no name.
         """
-        options = _without_none(if_not_exists=if_not_exists or None)
+        options = _without_none(if_not_exists=if_not_exists)
         await self._privilege("grant", grantee, privileges, object_type, object_name, options)
 
     async def revoke(
@@ -279,15 +286,29 @@ class SchemaRequests:
         if_exists: bool = False,
     ) -> None:
         """Revoke privileges or a role; the arguments are those of `grant`."""
-        options = _without_none(if_exists=if_exists or None)
+        options = _without_none(if_exists=if_exists)
         await self._privilege("revoke", grantee, privileges, object_type, object_name, options)
 
-    async def _privilege(self, verb: str, grantee: str, *args: Any) -> None:
+    async def _privilege(
+        self,
+        verb: str,
+        grantee: str,
+        privileges: str,
+        object_type: str | None,
+        object_name: str | None,
+        options: dict[str, Any],
+    ) -> None:
+        checked_text("grantee", grantee)
+        checked_text("privileges", privileges)
+        text_or_none("object_type", object_type)
+        text_or_none("object_name", object_name)
         kind = "role" if grantee in await self.roles() else "user"
-        await self._embedding.eval(f"box.schema.{kind}.{verb}(...)", grantee, *args)
+        given = grantee, privileges, object_type, object_name, options
+        await self._embedding.eval(f"box.schema.{kind}.{verb}(...)", *given)
 
     async def grants(self, grantee: str) -> list[GrantedPrivilege]:
         """List the privileges of a user or a role."""
+        checked_text("grantee", grantee)
         kind = "role" if grantee in await self.roles() else "user"
         rows = await self._listed(f"return {{box.schema.{kind}.info(...)}}", grantee)
         return [GrantedPrivilege(row[0], row[1], row[2] if len(row) > 2 else None) for row in rows]
@@ -313,9 +334,12 @@ class SchemaRequests:
         The global may be a Python function (`Node.function`). With the `language` SQL_EXPR the body is an expression
         of SQL (`'"since" <= "till"'`), which constraints of a space use.
         """
+        checked_text("name", name)
+        text_or_none("body", body)
+        text_or_none("comment", comment)
         options = _without_none(
             body=body,
-            if_not_exists=if_not_exists or None,
+            if_not_exists=if_not_exists,
             setuid=setuid,
             is_deterministic=is_deterministic,
             is_sandboxed=is_sandboxed,
@@ -327,7 +351,8 @@ class SchemaRequests:
 
     async def drop_function(self, name: str, *, if_exists: bool = False) -> None:
         """Drop a function."""
-        await self._embedding.eval("box.schema.func.drop(...)", name, _without_none(if_exists=if_exists or None))
+        checked_text("name", name)
+        await self._embedding.eval("box.schema.func.drop(...)", name, _without_none(if_exists=if_exists))
 
     async def functions(self) -> list[str]:
         """List the names of the registered Lua functions."""

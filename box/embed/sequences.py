@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from box.embed.arguments import checked_integer
+
 if TYPE_CHECKING:
     from box.embed.embedding import Embedding
 
@@ -48,8 +50,12 @@ class SequenceHandle:
         return int(await self._run("current"))
 
     async def set(self, value: int) -> None:
-        """Let `next` continue after `value`."""
-        await self._run("set", value)
+        """Let `next` continue after `value`.
+
+        Raises:
+            TypeError: the value is not an integer.
+        """
+        await self._run("set", checked_integer("value", value))
 
     async def reset(self) -> None:
         """Let `next` begin with `start` again, the first number of the sequence."""

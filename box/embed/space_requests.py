@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -14,7 +15,11 @@ from box.embed.arguments import (
     Operations,
     Row,
     check_offset,
+    checked_count,
     checked_function,
+    checked_integer,
+    checked_text,
+    checked_vclock,
     iterator_type,
     key_values,
     limit_of,
@@ -25,6 +30,8 @@ from box.embed.callables import SpaceTrigger
 from box.embed.change_stream import ChangeStream
 from box.embed.named_rows import encode_values, explained
 from box.embed.row_page import RowPage
+from box.embed.row_types import field_names
+from box.embed.shown_values import shown_with_type
 from box.errors import BoxError, ErrorCode, client_error, illegal_params
 from box.index import IteratorType
 from box.txn.pending import Outcome, Pending
@@ -66,6 +73,7 @@ class Requests:
 
     def with_rows(self, row: type) -> Requests:
         """Return requests whose rows are objects of another class; the format has to fit it."""
+        field_names(row)
         made = Requests(self.embedding, self.name, self._given_contexts, row)
         made.bind()
         made._codec.check()
@@ -91,11 +99,14 @@ class Requests:
         core = embedding.core
         self._space = core.schema.space_by_name(self.name)
         self._codec = codec = embedding.codec(self._space, self.row)
-        self._encode, self.decode = codec.encode, codec.decode
+        self._encode, self.decode, self.decode_many = codec.encode, codec.decode, codec.decode_many
         self._dml, self._reads = core.dml, core.dml.reads
         self._contexts = self._given_contexts or embedding.contexts
         self._commits = self._contexts.commits
         self._allows_yield = core.tuples.allows_yield
+        # Only `Commits` of box.sync have to know of each change, and those of versions.
+        self._is_direct = self._given_contexts is None and not self._allows_yield
+        self._is_void = self._is_direct and core.journal is not None and core.journal.is_void
         self._runs_lua = any("func" in index.definition.opts for index in self._space.indexes.values())
         self._epoch = embedding.epoch
 
@@ -140,8 +151,13 @@ class Requests:
 
         Raises:
             NoSuchIndexError: the space has no index with this name.
+            TypeError: `index` is neither a name nor a number.
         """
-        return index if index.__class__ is int else self.space.index_by_name(index).iid  # type: ignore[arg-type]
+        if index.__class__ is int:
+            return index
+        if not isinstance(index, str):
+            raise TypeError(f"index is a name or a number, not {shown_with_type(index)}")
+        return self.space.index_by_name(index).iid
 
     # -- changes
 
@@ -150,6 +166,8 @@ class Requests:
         ctx = self._context_of_change()
         raw = self._encode(row)
         try:
+            if self._is_void or (self._is_direct and ctx.txn is not None):
+                return self._dml.store(ctx, self._space, kind, raw)
             return self._commits.run(self._dml.store, ctx, self._space, kind, raw)
         except BoxError as error:
             if error.code == ErrorCode.FIELD_TYPE and _are_several(row):
@@ -158,28 +176,32 @@ class Requests:
 
     def update(self, index: str | int, key: Any, operations: Operations) -> Outcome:
         """Update the tuple with a key."""
-        values, ops = key_values(key), operation_list(operations)
-        return self._change(Request(UPDATE, b"", values, ops, self.iid(index), 1), (values, ops))
+        is_usual = key.__class__ is str or (key.__class__ is int and 0 <= key < _USUAL_INTEGERS)
+        values, ops = [key] if is_usual else key_values(key), operation_list(operations)
+        iid = index if index.__class__ is int else self.iid(index)
+        return self._change(Request(UPDATE, b"", values, ops, iid, 1), values, ops)
 
     def upsert(self, row: Any, operations: Operations) -> Outcome:
         """Insert a row, or update the tuple with its primary key."""
         ops = operation_list(operations)
         encode_values(ops)  # checked here, because an upsert silently skips an operation that fails
         self.space  # noqa: B018 - binds the codec
-        return self._change(Request.upsert(self._encode(row), ops), ops)
+        return self._change(Request.upsert(self._encode(row), ops), _NOTHING, ops)
 
     def delete(self, index: str | int, key: Any) -> Outcome:
         """Delete the tuple with a key."""
         values = key_values(key)
-        return self._change(Request(DELETE, b"", values, _NOTHING, self.iid(index)), values)
+        return self._change(Request(DELETE, b"", values, _NOTHING, self.iid(index)), values, _NOTHING)
 
-    def _change(self, request: Request, given: Iterable[Any]) -> Outcome:
+    def _change(self, request: Request, key: list[Any], ops: list[Any]) -> Outcome:
         ctx = self._context_of_change()
         try:
+            if self._is_void or (self._is_direct and ctx.txn is not None):
+                return self._dml.store(ctx, self._space, request.type, request.tuple, request)
             return self._commits.run(self._dml.write, ctx, self._space, request)
         except BoxError as error:
             if error.code == ErrorCode.PROC_RET:
-                raise explained(error, list(given)) from None
+                raise explained(error, [key, ops]) from None
             raise
 
     async def ended(self, pending: Pending) -> bytes | None:
@@ -208,12 +230,12 @@ class Requests:
 
     def batches(self, kind: int, rows: Iterable[Any], batch: int | None) -> Iterator[list[bytes]]:
         """Yield packed rows in lists: one list of all rows, or lists of `batch` rows."""
-        if batch is not None and batch < 1:
-            raise illegal_params("batch must be positive")
+        if batch is not None:
+            checked_count("batch", batch, 1)
         rows = rows_of("insert_many()" if kind == INSERT else "replace_many()", rows)
         self.space  # noqa: B018 - binds the codec
         source = map(self._encode, rows)
-        while raws := list(source if batch is None else islice(source, batch)):
+        while raws := list(source if batch is None else islice(source, min(batch, sys.maxsize))):
             yield raws
 
     async def store_many(self, kind: int, rows: Iterable[Any], batch: int | None) -> int:
@@ -319,8 +341,10 @@ class Requests:
 
     def watch(self, limit: int, max_bytes: int, start: Mapping[int, int] | None = None) -> ChangeStream[Any]:
         """Open a stream of changes."""
-        if limit < 1:
-            raise illegal_params("limit of changes must be positive")
+        checked_count("limit of changes", limit, 1)
+        checked_count("max_bytes", max_bytes)
+        if start is not None:
+            checked_vclock(start)
         self.context()
         self._check_loop()
         return ChangeStream(self.embedding, self._space, limit, max_bytes, self._codec, start)
@@ -377,15 +401,15 @@ class Requests:
         if self.context().txn is not None:
             if most > CHUNK and self._allows_yield:
                 return await self._select_by_turns(index, key, iterator, offset, most)
-            return [*map(self.decode, self.first(key, index, iterator, offset, most))]
+            return self.decode_many(self.first(key, index, iterator, offset, most))
         first = self.first(key, index, iterator, offset, min(most, CHUNK))
         if most <= CHUNK or len(first) < CHUNK:
-            return [*map(self.decode, first)]
+            return self.decode_many(first)
         rows: list[Any] = []
-        view, decode = self.view(key, index, iterator), self.decode
+        view, decode_many = self.view(key, index, iterator), self.decode_many
         try:
             while len(rows) < most and (raws := view.take(CHUNK)) is not None:
-                rows += map(decode, raws[offset : offset + most - len(rows)])
+                rows += decode_many(raws[offset : offset + most - len(rows)])
                 offset = max(0, offset - len(raws))
                 await asyncio.sleep(0)
         finally:
@@ -397,7 +421,7 @@ class Requests:
         index: str | int,
         key: Any,
         iterator: IteratorName | IteratorType | None,
-        limit: int,
+        limit: int | None,
         after: str | Row | None,
     ) -> RowPage[Any]:
         """Return at most `limit` rows of a select that come after a position or a row."""
@@ -406,13 +430,13 @@ class Requests:
         kind = iterator_type(iterator, values)
         found = self._reads.page(ctx, self._space, iid, kind, 0, limit_of(limit), values, position)
         end = found.position
-        return RowPage([*map(self.decode, found.rows)], None if end is None else end.decode())
+        return RowPage(self.decode_many(found.rows), None if end is None else end.decode())
 
     def _position(self, ctx: Context, iid: int, after: str | Row | None) -> bytes:
         if after is None:
             return b""
         if isinstance(after, str):
-            return after.encode()
+            return bytes(checked_text("after", after).encode())
         return self._reads.position(ctx, self._space, iid, unpack(self._encode(after)))
 
     async def page_by_turns(
@@ -420,7 +444,7 @@ class Requests:
         index: str | int,
         key: Any,
         iterator: IteratorName | IteratorType | None,
-        limit: int,
+        limit: int | None,
         after: str | Row | None,
     ) -> RowPage[Any]:
         """Return a page. Other tasks run while a long page is read, unless waiting would roll back the open
@@ -445,10 +469,10 @@ class Requests:
         Changes that others commit meanwhile are invisible or cause a conflict.
         """
         cursor, scanned = self.cursor(key, index, iterator)
-        space, decode = self._space, self.decode
+        space, decode_many = self._space, self.decode_many
         rows: list[Any] = []
         while len(rows) < limit and (raws := list(islice(cursor, CHUNK))):
-            rows += map(decode, raws[offset : offset + limit - len(rows)])
+            rows += decode_many(raws[offset : offset + limit - len(rows)])
             offset = max(0, offset - len(raws))
             await asyncio.sleep(0)
             self.check_same(space, scanned)
@@ -506,6 +530,7 @@ class Requests:
     def random(self, index: str | int, seed: int) -> Any:
         """Return the row that `seed` selects, or None in an empty space."""
         ctx = self.context()
+        checked_integer("seed", seed)
         return self._row(self._reads.random(ctx, self._space, self.iid(index), seed))
 
     def size(self, index: str | int = 0) -> int:

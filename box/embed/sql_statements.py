@@ -14,7 +14,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from box.data.codec import unpack
+from box.embed.arguments import checked_text
 from box.embed.named_rows import NamedRow, encode_values, row_type
+from box.embed.shown_values import shown_with_type
 from box.errors import ErrorCode, client_error
 from box.index.untracked import untrack, untracked_list
 
@@ -87,6 +89,7 @@ class PreparedStatement:
 
     def __init__(self, embedding: Embedding, text: str) -> None:
         ctx, self._core = embedding.new_context("prepare()"), embedding.core
+        checked_text("sql", text)
         self._embedding = embedding
         prepared = self._core.sql.prepare(ctx, text)
         self._id = prepared.id
@@ -151,6 +154,8 @@ def text_of(prepared: PreparedStatement, ctx: Context) -> str:
 async def execute(embedding: Embedding, text: str, params: Parameters) -> SqlResult:
     """Run a statement in the context of the calling task; see `Node.execute`."""
     ctx, core = embedding.new_context("execute()"), embedding.core
+    if text.__class__ is not str:
+        checked_text("sql", text)
     return await run(core, ctx, text, params)
 
 
@@ -162,8 +167,12 @@ async def run(core: Instance, ctx: Context, text: str, params: Parameters) -> Sq
         TransactionError: FUNCTION_TX_ACTIVE, the statement has left a transaction open.
         BoxError: see `Node.execute`.
     """
-    values = values_of(params, core.sql.parameters(text) if isinstance(params, Mapping) else ())
-    return await _outcome(core, ctx, core.sql.execute(ctx, text, values))
+    try:
+        values = values_of(params, core.sql.parameters(text) if isinstance(params, Mapping) else ())
+        return await _outcome(core, ctx, core.sql.execute(ctx, text, values))
+    except UnicodeEncodeError:
+        checked_text("sql", text)
+        raise
 
 
 async def _outcome(core: Instance, ctx: Context, work: Awaitable[Result]) -> SqlResult:
@@ -238,7 +247,7 @@ def values_of(params: Parameters, names: Sequence[str | None]) -> list[Any]:
         else:
             params = [{name: value} for name, value in given.items()]
     elif isinstance(params, str | bytes | bytearray) or not isinstance(params, Sequence):
-        raise TypeError(f"parameters are a sequence or a mapping, not {type(params).__name__}: {params!r}")
+        raise TypeError(f"parameters are a sequence or a mapping, not {shown_with_type(params)}")
     values: list[Any] = unpack(encode_values(list(map(_of_python, params)))) if params else []
     return values
 
@@ -266,6 +275,8 @@ def _are_plain(params: Sequence[Any]) -> bool:
 
 def _marked(name: str, names: Sequence[str | None]) -> str:
     """Return the name of a parameter with its mark, as it stands in the statement."""
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a parameter is a str, such as 'price' for :price, not {shown_with_type(name)}")
     if name in names or name.startswith(_MARKS):
         return name
     for mark in _MARKS:

@@ -97,6 +97,11 @@ class TaskContexts:
         Raises:
             RuntimeError: the call comes from another thread or another event loop than the node's.
         """
+        if self._open and self._inside is None and threading.get_ident() == self._thread:
+            # The usual statement of a transaction: its task runs, and there is no other transaction to look at.
+            only = self._open.get(asyncio.current_task(self._loop)) if len(self._open) == 1 else None  # type: ignore[arg-type]
+            if only is not None and only.watch is not None:
+                return only.ctx
         self.check_thread(caller)
         if self._inside is not None:
             return self._inside

@@ -6,6 +6,7 @@ import asyncio
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from box.embed.arguments import checked_function
 from box.embed.callables import transaction_hook
 from box.embed.handles import Spaces
 from box.errors import BoxError, ErrorCode, TransactionYieldError, client_error
@@ -151,7 +152,7 @@ class TransactionBlock:
         `changes` is a list of `Change`s in the order of the statements. Errors are logged: they come too late.
         """
         opened = self._own("on_commit()")
-        opened.txn.on_commit.append(transaction_hook(self._embedding, function, "on_commit"))
+        opened.txn.on_commit.append(transaction_hook(self._embedding, checked_function(function), "on_commit"))
 
     def on_rollback(self, function: PythonFunction) -> None:
         """Have `function(changes)` called once the transaction is rolled back.
@@ -159,7 +160,7 @@ class TransactionBlock:
         `changes` is a list of `Change`s in the order of the statements. Errors are logged: they come too late.
         """
         opened = self._own("on_rollback()")
-        opened.txn.on_rollback.append(transaction_hook(self._embedding, function, "on_rollback"))
+        opened.txn.on_rollback.append(transaction_hook(self._embedding, checked_function(function), "on_rollback"))
 
     def savepoint(self) -> SavepointBlock:
         """Set a savepoint at this place in the transaction."""

@@ -294,9 +294,9 @@ class Checkpoints:
         Raises:
             ClientError: BACKUP_IN_PROGRESS, or MISSING_SNAPSHOT.
         """
-        vclock = self.collector.backup_start(index)
         if self._directory is None:
             raise client_error(ErrorCode.MISSING_SNAPSHOT)
+        vclock = self.collector.backup_start(index)
         name = self._directory.filename(vclock.signature).rpartition("/")[2]
         return [self._paths.named("memtx_dir", name)]
 

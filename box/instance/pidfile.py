@@ -58,8 +58,8 @@ class PidFile:
 def _open_locked(path: str) -> int:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise system_error(f"failed to create pid file '{path}'", error.errno or 0) from error
+    except (OSError, ValueError) as error:  # ValueError: NUL in the path
+        raise system_error(f"failed to create pid file '{path}'", getattr(error, "errno", None) or 0) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -25,7 +25,7 @@ def become(username: str, log: Log) -> None:
         return
     try:
         account = pwd.getpwnam(username)
-    except KeyError:
+    except (KeyError, ValueError):  # ValueError: NUL in the name
         raise system_error(f"User not found: {username}") from None
     _import_checksums()
     try:

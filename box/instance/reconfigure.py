@@ -20,6 +20,7 @@ from box.instance.instance_state import InstanceState
 from box.instance.journal_opening import JournalOpening
 from box.instance.membership import Membership
 from box.instance.mode import ReadOnlyReason
+from box.instance.option_checks import int32
 from box.instance.option_registry import OPTIONS, START_ORDER
 from box.instance.resources import Resources
 from box.iproto.server import IprotoServer
@@ -80,7 +81,7 @@ def make_setters(
         dml.memory_limit = int(value)
 
     def set_sql_cache_size(value: float) -> None:
-        prepared.set_limit(int(value))
+        prepared.set_limit(int32(value))
 
     def set_txn_timeout(value: float | None) -> None:
         dml.txns.default_timeout = None if value is None else float(value)

@@ -140,6 +140,7 @@ class Journal:
         self._busy = 0
         self.slow_writes = SlowWrites(self._log)
         self._inline_after = 0.0
+        self._last_cost = 0.0
         self._inline_cost = 0.0
         self._threshold_reached = False
         self._space_waiters = Waiters()
@@ -274,7 +275,9 @@ class Journal:
         self._busy = 1
         result = self._thread.write(batch, 1)
         end = self._clock()
-        self._inline_cost += (end - start - rows * _ENCODING - self._inline_cost) / _AVERAGED
+        # One long write tells little about the disk: the system may have run other processes meanwhile.
+        cost, self._last_cost = min(taken := end - start - rows * _ENCODING, self._last_cost), taken
+        self._inline_cost += (cost - self._inline_cost) / _AVERAGED
         if self._inline_cost > _SLOW_WRITE:
             self._inline_after, self._inline_cost = end + _SLOW_PAUSE, 0.0
         self._handle_finished(result, end - start)
@@ -284,14 +287,9 @@ class Journal:
         """Return True if an entry of so many rows, submitted and flushed now as the only one, completes immediately."""
         if self.is_void:
             return True
-        return not (
-            self._busy
-            or self._pending
-            or rows > self.inline_limit
-            or self._rollback
-            or self._errinj.is_armed
-            or self._clock() < self._inline_after
-        )
+        if self._busy or self._pending or rows > self.inline_limit or self._rollback or self._errinj.is_armed:
+            return False
+        return self._clock() >= self._inline_after
 
     @property
     def unexpected_failure(self) -> Exception | None:

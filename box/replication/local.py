@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -102,4 +103,6 @@ class ReplicationOptions:
     def connect_quorum(self, total: int) -> int:
         """Return how many of `total` sources have to answer, and later to be in sync."""
         quorum = self._values["replication_connect_quorum"]
-        return total if quorum is None else min(int(quorum), total)
+        if quorum is None:
+            return total
+        return min(int(quorum), total) if math.isfinite(quorum) else 0  # as Tarantool converts infinity

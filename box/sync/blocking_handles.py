@@ -77,7 +77,7 @@ class BlockingIndex(DirectRequests[R], Facade[IndexHandle[R]]):
         key: Any = (),
         *,
         iterator: IteratorName | IteratorType | None = None,
-        limit: int = PAGE_SIZE,
+        limit: int | None = PAGE_SIZE,
         after: str | Row | None = None,
     ) -> RowPage[R]:
         """Read a page; see `box.IndexHandle.page`."""
@@ -305,7 +305,7 @@ class BlockingSpace(DirectRequests[R], Facade[SpaceHandle[R]]):
         *,
         index: str | int = 0,
         iterator: IteratorName | IteratorType | None = None,
-        limit: int = PAGE_SIZE,
+        limit: int | None = PAGE_SIZE,
         after: str | Row | None = None,
     ) -> RowPage[R]:
         """Read a page: at most `limit` of the rows of `select` that come after `after`; see `box.SpaceHandle.page`."""

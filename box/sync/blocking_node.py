@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from box.embed import Node as AsynchronousNode
 from box.embed import NodeInfo, NodeOptions
+from box.embed.arguments import checked_text
 from box.embed.declarations import name_of
 from box.errors import BoxError, ErrorCode, unsupported
 from box.sync.blocking_prepared import BlockingPrepared
@@ -132,7 +133,13 @@ class BlockingNode:
     def execute(self, sql: str, params: Parameters = ()) -> SqlResult:
         """Run a statement of SQL; see `box.Node.execute`."""
         contexts = self._running
-        result = contexts.execute(lambda ctx: contexts.statements.run_now(ctx, sql, params))
+        if sql.__class__ is not str:
+            checked_text("sql", sql)
+        try:
+            result = contexts.execute(lambda ctx: contexts.statements.run_now(ctx, sql, params))
+        except UnicodeEncodeError:
+            checked_text("sql", sql)
+            raise
         return contexts.call(lambda: self.asynchronous.execute(sql, params)) if result is None else result
 
     def arrow(self, sql: str, params: Parameters = ()) -> pa.Table:

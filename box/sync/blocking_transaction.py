@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from box.embed.arguments import checked_function
 from box.embed.callables import transaction_hook
 from box.errors import BoxError, ErrorCode, client_error, fiber_is_cancelled
 
@@ -121,14 +122,14 @@ class BlockingTransaction:
         """Have `function(changes)` called once the transaction is committed, before the commit returns; see
         `box.TransactionBlock.on_commit`. The function runs in the node's thread.
         """
-        hook = transaction_hook(self._embedding, function, "on_commit")
+        hook = transaction_hook(self._embedding, checked_function(function), "on_commit")
         self._contexts.thread.run(self._changed().on_commit.append, hook)
 
     def on_rollback(self, function: PythonFunction) -> None:
         """Have `function(changes)` called once the transaction is rolled back; see `box.TransactionBlock.on_rollback`.
         The function runs in the node's thread.
         """
-        hook = transaction_hook(self._embedding, function, "on_rollback")
+        hook = transaction_hook(self._embedding, checked_function(function), "on_rollback")
         self._contexts.thread.run(self._changed().on_rollback.append, hook)
 
     def _changed(self) -> Transaction:

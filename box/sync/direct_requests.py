@@ -103,10 +103,10 @@ class DirectRequests(Generic[R]):
         if self._contexts.own is None:
             raws = run(requests.first, key, index, iterator, offset, min(most, CHUNK))
             if most <= CHUNK or len(raws) < CHUNK:
-                return [*map(requests.decode, raws)]
+                return requests.decode_many(raws)
         rows: list[R] = []
         for raws in self._chunks(index, key, iterator):
-            rows += map(requests.decode, raws[offset : offset + most - len(rows)])
+            rows += requests.decode_many(raws[offset : offset + most - len(rows)])
             offset = max(0, offset - len(raws))
             if len(rows) >= most:
                 break
@@ -117,7 +117,7 @@ class DirectRequests(Generic[R]):
         index: str | int,
         key: Any,
         iterator: IteratorName | IteratorType | None,
-        limit: int,
+        limit: int | None,
         after: str | Row | None,
     ) -> RowPage[R]:
         """Read a page; the node's turn is held for some hundred rows at a time."""
@@ -132,7 +132,7 @@ class DirectRequests(Generic[R]):
 
     def _pairs(self, index: str | int, key: Any, iterator: IteratorName | IteratorType | None) -> Iterator[R]:
         for raws in self._chunks(index, key, iterator):
-            yield from map(self._requests.decode, raws)
+            yield from self._requests.decode_many(raws)
 
     def _chunks(
         self, index: str | int, key: Any, iterator: IteratorName | IteratorType | None

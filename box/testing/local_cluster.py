@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, Unpack
 
+from box.embed.arguments import checked_flag, checked_integer, checked_path
 from box.embed.embedded_node import Node
 from box.embed.lua_instance import LuaInstance
 from box.embed.node_options import NodeOptions, check_names
@@ -100,7 +101,7 @@ class Cluster:
     The user `guest` has all rights, so that clients need no password.
 
     Raises:
-        TypeError: an option does not exist.
+        TypeError: an option does not exist, or an argument has a wrong type.
         ValueError: `size` is less than 1 or more than 31, or a node that is not of this cluster is passed to a method.
         RuntimeError: a node is asked for before the start.
         BoxError, TimeoutError: a node does not start (at the beginning of `async with`).
@@ -115,7 +116,9 @@ class Cluster:
         **options: Unpack[NodeOptions],
     ) -> None:
         check_names("Cluster()", options)
-        if not 1 <= size <= _MOST:
+        checked_flag("synchronous", synchronous)
+        checked_path("directory", directory)
+        if not 1 <= checked_integer("size", size) <= _MOST:
             raise ValueError(f"a cluster has 1 to {_MOST} nodes, not {size}")
         self._size = size
         self._is_synchronous = synchronous

@@ -1,7 +1,7 @@
-"""The campaign "arguments": calls every public Lua function with random arguments, in a child process (`hostile.lua`).
+"""The campaign "arguments": calls every public function of Lua and Python with hostile arguments, in child processes.
 
-Checked: each call returns, raises a box.error or raises a text that names nothing of Python; the log has no traceback;
-no call blocks the node for long; the process ends normally.
+Lua (`hostile.lua`): each call returns, raises a box.error or raises a text that names nothing of Python; the log has no
+traceback; no call blocks the node for long; the process ends normally. Python: see `python_arguments`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,20 @@ _FINDS = ("FIND", "STUCK", "SLOW")
 
 
 def run_campaign(seed: int, size: int) -> bool:
-    """Call each function `size` times, print failures and a summary, and return True if there was no failure."""
+    """Call each function of Lua `size` times, then those of Python with each hostile value, and `size` times with two
+    of them. Print failures and a summary, and return True if there was no failure.
+    """
+    is_good = _run_lua(seed, size)
+    for number in (None, *range(size)):
+        chosen = [] if number is None else ["--seed", str(seed * 1000 + number)]
+        command = [sys.executable, "-m", "test.soak.python_arguments", *chosen]
+        print(f"arguments, seed {seed}: {' '.join(command[2:])}", flush=True)
+        done = subprocess.run(command, cwd=ROOT, stderr=subprocess.DEVNULL, timeout=3600, check=False)
+        is_good = is_good and done.returncode == 0
+    return is_good
+
+
+def _run_lua(seed: int, size: int) -> bool:
     with tempfile.TemporaryDirectory(prefix="arguments") as name:
         directory = Path(name)
         with (directory / "calls").open("w+", errors="replace") as calls:

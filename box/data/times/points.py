@@ -47,6 +47,8 @@ _SHORT: Final = struct.Struct("<q")
 _LONG: Final = struct.Struct("<qihh")
 _NANOSECOND_LIMIT: Final = 2_000_000_000
 """Tarantool accepts two seconds of nanoseconds, which has room for a leap second."""
+_SHOWN: Final = 80
+"""The most characters of a wrong text that an error repeats."""
 _INT32: Final = range(-(2**31), 2**31)
 _INT64: Final = range(-(2**63), 2**63)
 
@@ -59,7 +61,8 @@ class Datetime:
     `datetime`. It never changes.
 
     Raises:
-        ValueError: a part is out of range.
+        ValueError: a part is out of range, or no time zone is called `tz`.
+        TypeError: a part is no integer, or `tz` no text.
     """
 
     __slots__ = ("epoch", "nsec", "tzindex", "tzoffset")
@@ -72,9 +75,14 @@ class Datetime:
         self, epoch: int, nsec: int = 0, tzoffset: int = 0, tzindex: int = 0, *, tz: str | None = None
     ) -> None:
         if tz is not None:
+            if not isinstance(tz, str):
+                raise TypeError(f"tz is the name of a time zone, not {type(tz).__name__}")
             tzindex = index_of(tz)
             if not tzindex:
-                raise ValueError(f"unknown time zone {tz!r}")
+                raise ValueError(f"unknown time zone {tz[:_SHOWN]!r}")
+        for part in (epoch, nsec, tzoffset, tzindex):
+            if not isinstance(part, int):
+                raise TypeError(f"the parts of a datetime are integers, not {type(part).__name__}")
         if not (
             LEAST_SECOND <= epoch <= GREATEST_SECOND
             and 0 <= nsec < _NANOSECOND_LIMIT
@@ -192,7 +200,7 @@ class Interval:
     module's text).
 
     Raises:
-        ValueError: a part does not fit its integer type, or `adjust` is unknown.
+        ValueError: a part is no integer or does not fit its integer type, or `adjust` is unknown.
     """
 
     year: int = 0
@@ -208,10 +216,14 @@ class Interval:
     def __post_init__(self) -> None:
         for name in _PARTS:
             value = getattr(self, name)
-            if type(value) is not int or value not in (_INT64 if name in _WIDE else _INT32):
-                raise ValueError(f"{name} of an interval out of range: {value!r}")
+            if type(value) is not int:
+                raise ValueError(f"{name} of an interval is an integer, not {type(value).__name__}")
+            if value not in (_INT64 if name in _WIDE else _INT32):
+                raise ValueError(f"{name} of an interval out of range: {value}")
+        if not isinstance(self.adjust, str):
+            raise ValueError(f"adjust of an interval is a text, not {type(self.adjust).__name__}")
         if self.adjust not in ADJUSTMENTS:
-            raise ValueError(f"adjust of an interval is none, last or excess, not {self.adjust!r}")
+            raise ValueError(f"adjust of an interval is none, last or excess, not {self.adjust[:_SHOWN]!r}")
 
     def __str__(self) -> str:
         return interval_text(self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 
 import pytest
 from prompt_toolkit.completion import CompleteEvent, Completion
@@ -136,6 +137,10 @@ def test_ten_thousand_spaces(node: Session) -> None:
 # -- the bar ---------------------------------------------------------------------------------------------------
 
 
+def names(node: Session, text: str) -> list[str]:
+    return [each.text for each in complete(node, text)]
+
+
 def shown(node: Session, text: str, width: int = 80) -> str:
     loop, consoles = node
 
@@ -198,3 +203,19 @@ def test_signatures_are_of_functions_that_exist(node: Session) -> None:
         return list(unpack(await consoles._runtime.eval(source, pack([names])))[0])
 
     assert loop.run_until_complete(missing()) == []
+
+
+def test_hidden_files_are_offered_when_asked_for(
+    node: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".hidden").touch()
+    (tmp_path / "seen").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert names(node, "\\o ") == ["seen/"]
+    assert names(node, "\\o .") == [".hidden"]
+
+
+def test_brackets_offer_names_of_the_table_itself(node: Session) -> None:
+    """`box.space['` has the names of spaces, `box.space.goods['` has not."""
+    assert "goods" in names(node, "box.space['go")
+    assert names(node, "box.space.goods['go") == []

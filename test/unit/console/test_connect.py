@@ -233,3 +233,26 @@ def test_tables_of_a_text_console(shared: Server, tmp_path: Path) -> None:
         assert terminal.answer("x", prompt) == "---\n- 1\n..."
     finally:
         terminal.close()
+
+
+def test_an_instance_that_ends_with_an_expression() -> None:
+    server = Server()
+    try:
+        done = run(server, server.uri(), "-e", "os.exit(0)", "-e", "print('not reached')")
+        assert done.returncode == 3
+        assert "not reached" not in done.stdout
+    finally:
+        server.stop()
+        shutil.rmtree(server.directory)
+
+
+def test_the_answers_of_a_script_are_yaml(shared: Server) -> None:
+    """The user's setting is for terminals."""
+    config = shared.directory / "lunabox" / "config.toml"
+    config.parent.mkdir()
+    config.write_text('[console]\noutput = "lua"\n')
+    try:
+        assert run(shared, shared.uri(), text="return 1\n").stdout.endswith("---\n- 1\n...\n\n")
+        assert "- 1" not in run(shared, shared.uri(), "--output", "lua", text="return 1\n").stdout
+    finally:
+        shutil.rmtree(config.parent)

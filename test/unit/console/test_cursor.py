@@ -57,6 +57,20 @@ def test_calls(text: str, function: tuple[str, ...], argument: int, string: str 
     assert (place.call.function, place.call.argument, place.text) == (function, argument, string)
 
 
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [("f{type = 'ha", "type"), ("f{type = 'hash', 'x", ""), ("f{type = 'hash', unique = ", "unique")],
+)
+def test_the_key_of_an_option_ends_at_the_comma(text: str, key: str) -> None:
+    place = look(text)
+    assert place.calls[-1].key == key
+
+
+@pytest.mark.parametrize(("text", "is_open"), [("x = [[", True), ("x = [[]", True), ("x = [[]]", False)])
+def test_long_strings_end_at_two_brackets(text: str, is_open: bool) -> None:
+    assert (look(text).text is not None) == is_open
+
+
 @pytest.mark.parametrize("text", ["-- box.s", "--[[ box.s", "x = 1 -- 'a"])
 def test_comments(text: str) -> None:
     """Inside comments nothing is offered."""

@@ -133,3 +133,12 @@ def test_help_has_examples(tmp_path: Path) -> None:
     for arguments in ([], ["connect"], ["top"], ["sql"], ["init"], ["completion"]):
         done = run(*arguments, "--help", cwd=tmp_path)
         assert (done.returncode, "xample" in done.stdout) == (0, True)
+
+
+def test_init_writes_nothing_beside_a_link_that_leads_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "app").mkdir()
+    unit = tmp_path / "app" / "app.service"
+    unit.symlink_to(tmp_path / "nowhere")
+    done = run("init", "app", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (1, f"lunabox init: {unit}: File exists\n")
+    assert [path.name for path in (tmp_path / "app").iterdir()] == ["app.service"]

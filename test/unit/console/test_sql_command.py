@@ -8,7 +8,9 @@ import hashlib
 import io
 import json
 import shutil
+from decimal import Decimal
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 import yaml
@@ -223,3 +225,25 @@ def test_repeated_names_get_numbers_in_json(directory: Path, capfd: pytest.Captu
 def test_help_succeeds(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     assert "lunabox sql" in capfd.readouterr().out
+
+
+def test_values_of_other_types_have_no_quotes_in_a_table(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    number = UUID("4750b471-8346-45db-8d61-4170fd51be33")
+    with BlockingNode(tmp_path / "data") as node:
+        space = node.schema.create_space("t", format=[("id", "uuid"), ("price", "decimal")])
+        space.create_index("pk")
+        space.insert([number, Decimal("1.50")])
+    assert main([str(tmp_path / "data"), 'SELECT * FROM "t"']) == 0
+    (row,) = capfd.readouterr().out.splitlines()[2:3]
+    assert [cell.strip() for cell in row.split("│")] == [str(number), "1.50"]
+
+
+def test_the_directory_of_the_log_may_be_relative(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It is found from where the command runs, not from the directory of the snapshots."""
+    newest = max(directory.glob("*.snap"))
+    monkeypatch.chdir(directory.parent)
+    query = "SELECT COUNT(*) AS n FROM goods"
+    assert main([str(newest), query, "--format", "json", "--log", directory.name]) == 0
+    assert json.loads(capfd.readouterr().out) == {"N": 2}

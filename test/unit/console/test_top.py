@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from console.commands.top import parser
 from console.top.drawing import picture
 from console.top.overview import Choice, duration, overview, size
 from console.top.sampling import ClusterSample, InstanceSample, edges_of
@@ -214,3 +215,14 @@ def test_a_picture_escapes_what_instances_say() -> None:
 def test_figures_for_people() -> None:
     assert [size(count) for count in (0, 999, 1500, 2_000_000)] == ["0 B", "999 B", "1.5 kB", "2.0 MB"]
     assert [duration(seconds) for seconds in (5, 120, 7200, 200_000)] == ["5 s", "2 min", "2 h", "2 d"]
+
+
+@pytest.mark.parametrize(("text", "is_right"), [("0.1", True), ("0.05", False), ("3600", True), ("nan", False)])
+def test_the_interval_has_bounds(text: str, is_right: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--interval", text, "x:1"]
+    if is_right:
+        assert parser().parse_args(arguments).interval == float(text)
+        return
+    with pytest.raises(SystemExit):
+        parser().parse_args(arguments)
+    assert f"{text}: from 0.1 to 3600 seconds" in capsys.readouterr().err

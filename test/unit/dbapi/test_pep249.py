@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -246,3 +246,28 @@ def test_an_error_has_the_number_of_tarantool(cursor: DatabaseCursor) -> None:
 def test_a_later_connection_need_not_repeat_the_options(tmp_path: Path) -> None:
     with dbapi.connect(tmp_path, wal_mode="none"), dbapi.connect(tmp_path) as second:
         assert second.cursor().execute("SELECT 1").fetchone() == (1,)
+
+
+def test_wrong_arguments_are_named() -> None:
+    with dbapi.connect() as connection:
+        cursor = connection.cursor()
+        wrong: list[tuple[Callable[[], Any], str]] = [
+            (lambda: cursor.execute("SELECT 1").fetchmany("x"), "size of fetchmany.. is a number of rows, not 'x'"),  # type: ignore[arg-type]
+            (lambda: cursor.execute("SELECT 1").fetchmany(-1), "a number of rows, not -1"),
+            (lambda: cursor.execute((1,)), r"a statement is a str, not tuple: \(1,\)"),  # type: ignore[arg-type]
+            (lambda: cursor.execute("\ud800"), "a statement is not valid Unicode"),
+            (lambda: cursor.executemany("SELECT 1", 5), "takes a sequence of parameters for each run, not 5"),  # type: ignore[arg-type]
+            (lambda: setattr(connection, "autocommit", 1), "autocommit is True or False, not int: 1"),
+            (lambda: dbapi.connect(autocommit="x"), "autocommit is True or False, not str: 'x'"),  # type: ignore[arg-type]
+            (lambda: dbapi.connect("a\0b"), "a database is no possible path"),
+        ]
+        for call, text in wrong:
+            with pytest.raises(dbapi.ProgrammingError, match=text):
+                call()
+        assert cursor.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_values_that_are_too_big_are_data_errors(connection: DatabaseConnection) -> None:
+    for query in ("SELECT ZEROBLOB(2000000000)", "SELECT HEX(ZEROBLOB(900000000))"):
+        with pytest.raises(dbapi.DataError, match="too big"):
+            connection.cursor().execute(query)

@@ -11,7 +11,8 @@ from uuid import UUID
 
 import pytest
 
-from box import BoxError, Datetime, Node
+from box import BoxError, Datetime, NamedRow, Node, SqlColumn, SqlResult
+from box.embed.arrow_tables import table_of
 from box.errors import ErrorCode
 from box.sync import Node as BlockingNode
 
@@ -119,3 +120,40 @@ def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(builtins, "__import__", without)
         with pytest.raises(ModuleNotFoundError, match="pip install"):
             node.arrow("no statement at all")
+
+
+def column(kind: str, *values: Any) -> Any:
+    """Return the Arrow column of a column that a query declares to be of this type."""
+    table = table_of(SqlResult([NamedRow((value,)) for value in values], [SqlColumn("x", kind)]))
+    return table.column("x")
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "expected"),
+    [
+        ("integer", (2**63 - 1, -(2**63)), "int64"),
+        ("integer", (2**63,), "decimal128(20, 0)"),
+        ("unsigned", (2**64 - 1, None), "uint64"),
+        ("unsigned", (-1, 1), "int64"),
+        ("any", (1, 2), "int64"),
+        ("any", (1, 2**63), "decimal128(20, 0)"),
+        ("any", (1, 1.5, None), "double"),
+        ("any", (True, False), "bool"),
+        ("integer", (1, 1.5), "double"),
+        ("string", ("x", None), "string"),
+    ],
+)
+def test_the_type_fits_all_values(kind: str, values: tuple[Any, ...], expected: str) -> None:
+    made = column(kind, *values)
+    assert (str(made.type), made.to_pylist()) == (expected, list(values))
+
+
+def test_values_of_several_types_are_json() -> None:
+    made = column("any", "x", True, 1, None)
+    assert (str(made.type), made.to_pylist()) == ("string", ['"x"', "true", "1", None])
+
+
+def test_only_what_cannot_be_null_is_not_nullable() -> None:
+    """Of an expression it is not known."""
+    (table,) = tables('SELECT "id", "i", 1 FROM "t"', rows=[ROW])
+    assert [field.nullable for field in table.schema] == [False, False, True]

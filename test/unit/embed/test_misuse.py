@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import copy
 import functools
+import inspect
+import math
 import pickle
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -200,3 +203,85 @@ def test_a_format_that_is_no_list_is_refused(format: Any) -> None:
         space = node.schema.create_space("s")
         with pytest.raises(TypeError, match="a format is a list of fields"):
             space.set_format(format)
+
+
+@pytest.mark.parametrize(
+    ("call", "expected", "text"),
+    [
+        (lambda node, _: node.eval(5), TypeError, "source is a str, not int: 5"),
+        (lambda node, _: node.eval("\ud800"), ClientError, r"source is not valid Unicode: '\\ud800'"),
+        (lambda node, _: node.call(None), TypeError, "name is a str, not NoneType: None"),
+        (lambda node, _: node.execute(5), TypeError, "sql is a str, not int: 5"),
+        (lambda node, _: node.execute("SELECT '\ud800'"), ClientError, "sql is not valid Unicode"),
+        (lambda node, _: node.execute("SELECT '\ud800'", {"a": 1}), ClientError, "sql is not valid Unicode"),
+        (lambda node, _: node.execute("SELECT :a", {1: 2}), TypeError, "the name of a parameter is a str, such as"),
+        (lambda node, _: node.prepare(5), TypeError, "sql is a str, not int: 5"),
+        (lambda _, space: space.random("x"), TypeError, "seed is an integer, not str: 'x'"),
+        (lambda _, space: space.index["pk"].random(None), TypeError, "seed is an integer, not NoneType"),
+        (lambda _, space: space.insert_many([[1]], batch=1.5), TypeError, "batch is an integer, not float: 1.5"),
+        (lambda _, space: space.insert_many([[1]], batch=0), ClientError, "batch must be positive"),
+        (lambda _, space: space.get(1, index=1.5), TypeError, "index is a name or a number, not float: 1.5"),
+        (lambda _, space: space.changes(limit="x"), TypeError, "limit of changes is an integer, not str: 'x'"),
+        (lambda _, space: space.changes(max_bytes=-1), ClientError, "max_bytes must not be negative"),
+        (lambda _, space: space.changes(start=5), TypeError, r"start is a vclock such as \{1: 10\}, .*, not 5"),
+        (lambda _, space: space.changes(start={"a": 1}), TypeError, "start is a vclock"),
+        (lambda _, space: space.changes(start={32: 1}), ClientError, "replica ids from 0 to 31"),
+        (lambda _, space: space.index[0], TypeError, "the name of an index is a str, not int: 0"),
+        (lambda node, _: node.space[[]], TypeError, "the name of a space is a str, not list"),
+        (lambda _, space: space.rows_as([]), TypeError, "row= takes a NamedTuple or a dataclass"),
+        (lambda _, space: space.rename(5), TypeError, "name is a str, not int: 5"),
+        (lambda node, _: node.schema.set_password("guest", None), TypeError, "password is a str, not NoneType"),
+        (lambda node, _: node.schema.grants(None), TypeError, "grantee is a str, not NoneType"),
+        (lambda node, _: node.schema.sequence(5), TypeError, "name is a str, not int: 5"),
+    ],
+)
+def test_a_wrong_argument_is_named(
+    call: Callable[[Any, Any], Any], expected: type[Exception], text: str, running_node: BlockingNode
+) -> None:
+    """The blocking node and the asynchronous one raise the same."""
+    with pytest.raises(expected, match=text):
+        call(running_node, running_node.space["goods"])
+
+    async def run() -> None:
+        node = running_node.asynchronous
+        result = call(node, node.space["goods"])
+        if inspect.isawaitable(result):
+            await result
+
+    loop = running_node.asynchronous._embedding.core.loop
+    with pytest.raises(expected, match=text):
+        asyncio.run_coroutine_threadsafe(run(), loop).result(30)
+
+
+@pytest.fixture(scope="module")
+def running_node() -> Iterator[BlockingNode]:
+    with BlockingNode() as node:
+        node.schema.create_space("goods").create_index("pk")
+        yield node
+
+
+def test_long_and_deep_values_are_shortened_in_errors(running_node: BlockingNode) -> None:
+    deep: list[Any] = []
+    for _ in range(5000):
+        deep = [deep]
+    for value in ("x" * 10**6, deep, [*range(10**5)]):
+        with pytest.raises(TypeError) as caught:
+            running_node.space["goods"].select(limit=value)
+        assert len(str(caught.value)) < 300
+
+
+def test_infinite_options_are_those_of_tarantool(running_node: BlockingNode) -> None:
+    """Tarantool converts infinity to 0, where an option is an integer."""
+    running_node.configure(sql_cache_size=math.inf, replication_connect_quorum=-math.inf)
+    with pytest.raises(ClientError, match="SQL cache"):
+        running_node.prepare("SELECT 1")
+    running_node.configure(sql_cache_size=5242880, replication_connect_quorum=None)
+
+
+def test_options_with_nul_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BoxError, match="failed to create pid file"):
+        BlockingNode(tmp_path, pid_file="a\0b").start()
+    with pytest.raises(BoxError, match="User not found"):
+        BlockingNode(tmp_path, username="a\0b").start()
+    with pytest.raises(ValueError, match="the directory is no possible path"):
+        BlockingNode("a\0b")

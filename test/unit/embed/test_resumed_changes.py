@@ -240,3 +240,32 @@ def test_the_instance_that_reads_the_log_says_nothing(tmp_path: Path, capfd: pyt
 
     run(test)
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_transaction_with_another_space_that_was_rolled_back_is_not_given(tmp_path: Path) -> None:
+    """The rollback names the last row of the transaction, which belongs to the synchronous space."""
+
+    async def test() -> None:
+        async with Node(tmp_path / "data", replication_synchro_quorum=1) as node:
+            held = await node.schema.create_space("held", is_sync=True)
+            space = await node.schema.create_space("s")
+            for one in (held, space):
+                await one.create_index("pk")
+            await space.insert([1])
+            await node.configure(replication_synchro_quorum=2, replication_synchro_timeout=0.05)
+
+            async def lose() -> None:
+                async with node.transaction():
+                    await space.insert([2])
+                    await held.insert([2])
+
+            with pytest.raises(BoxError, match="Quorum collection"):
+                await lose()
+            await node.configure(replication_synchro_quorum=1)
+            async with node.transaction():
+                await space.insert([3])
+                await held.insert([3])
+            async with space.changes(start={}) as changes:
+                assert [(await anext(changes)).new for _ in range(2)] == [(1,), (3,)]
+
+    run(test)

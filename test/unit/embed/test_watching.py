@@ -168,3 +168,21 @@ async def _tick(turns: list[float]) -> None:
         now = time.thread_time()
         turns.append(now - last)
         last = now
+
+
+def test_as_many_changes_wait_as_the_limit_says() -> None:
+    async def test() -> None:
+        async with Node() as node:
+            space = await node.schema.create_space("s")
+            await space.create_index("pk")
+            changes = space.changes(limit=2)
+            await space.insert([1])
+            await space.insert([2])
+            assert [(await anext(changes)).new for _ in range(2)] == [(1,), (2,)]
+            for key in (3, 4, 5):
+                await space.insert([key])
+            assert [(await anext(changes)).new for _ in range(2)] == [(3,), (4,)]
+            with pytest.raises(ChangesLost, match="2 changes of"):
+                await anext(changes)
+
+    run(test)

@@ -12,6 +12,7 @@ from box.instance.node import Instance
 from box.journal.storage import MemoryStorage
 from box.schema.ids import SpaceId
 from box.wire.change import Request
+from box.wire.vclock import VClock
 from test.support import until
 
 DEADLINE = 10.0
@@ -212,5 +213,53 @@ def test_a_delayed_journal_does_not_keep_its_node_from_closing() -> None:
         consumer.close()
         await until(lambda: collector._task is not None and node.journal._thread._queue.qsize() == 1)
         await asyncio.wait_for(node.close(), DEADLINE)
+
+    asyncio.run(run())
+
+
+def test_a_refused_backup_keeps_no_snapshot() -> None:
+    """Without a directory there is nothing to copy, and a later backup is not told of this one."""
+
+    async def run() -> None:
+        checkpoints = Instance(disk=MemoryStorage()).checkpoints
+        checkpoints.collector.add_checkpoint(VClock({1: 1}))
+        for _ in range(2):
+            with pytest.raises(BoxError, match="Can't find snapshot"):
+                checkpoints.backup_start()
+        assert checkpoints.collector.checkpoints[0].references == []
+
+    asyncio.run(run())
+
+
+def test_leftovers_go_only_from_a_directory_that_is_ones_own() -> None:
+    """Another instance may be writing the file."""
+
+    async def run() -> None:
+        disk = MemoryStorage()
+        name = f"{1:020d}.snap.inprogress"
+        disk.create(name).close()
+        checkpoints = Instance(disk=disk).checkpoints
+        checkpoints.scan()
+        assert name in disk.names(".")
+        assert checkpoints.try_lock()
+        checkpoints.scan()
+        assert name not in disk.names(".")
+
+    asyncio.run(run())
+
+
+def test_intervals_that_are_over_are_left_out() -> None:
+    """After a pause of the process the next checkpoint is that of the next whole interval, not one for each missed."""
+
+    async def run() -> None:
+        node = Instance(disk=MemoryStorage())
+        await node.configure({"log_level": 1, "checkpoint_interval": 10})
+        try:
+            daemon, now = node.checkpoints._daemon, asyncio.get_running_loop().time()
+            daemon._due = now - 25
+            daemon._skip_past()
+            assert daemon._due == pytest.approx(now + 5, abs=1)
+        finally:
+            await node.close()
 
     asyncio.run(run())

@@ -427,3 +427,28 @@ def test_mode_fsync_syncs_every_batch() -> None:
             assert storage.syncs == 3, "what stands above the rows of a new file, and each batch"
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("seconds", "stays"), [([0.0, 1.0, 0.0, 1.0, 0.0], True), ([0.0, 1.0, 1.0], False)])
+def test_one_long_write_does_not_make_the_disk_slow(seconds: list[float], stays: bool) -> None:
+    """A busy system may run other processes in the middle of a write; only two in succession tell of the disk."""
+
+    async def scenario() -> None:
+        storage, now, left = FaultyStorage(), 0.0, list(seconds)
+
+        def slow(data: bytes) -> bytes:
+            nonlocal now
+            now += left.pop(0) if left else 0.0
+            return data
+
+        async with running_journal(storage, inline_limit=10) as journal:
+            await write(journal, replace_row(0))  # which makes the file
+            journal._clock = lambda: now
+            storage.on_write = slow
+            for key in range(1, len(seconds) + 1):
+                assert journal.completes_at_once()
+                journal.submit(JournalEntry([replace_row(key)], lambda entry: None))
+                assert journal.flush()
+            assert journal.completes_at_once() == stays
+
+    asyncio.run(scenario())

@@ -107,3 +107,19 @@ def test_places_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monke
         check_output(f"{tmp_path}/a/b", [], overwrite=False)
     with pytest.raises(BoxError, match=r"page\.html cannot be written: no permission"):
         check_page(f"{tmp_path}/page.html")
+
+
+def test_a_link_that_leads_nowhere_is_an_output_that_exists(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(BoxError, match="already exists"):
+        check_output(f"{tmp_path}/link", [], overwrite=False)
+    check_output(f"{tmp_path}/link", [], overwrite=True)
+
+
+def test_a_page_that_is_there_has_to_be_writable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "page.html"
+    page.touch()
+    monkeypatch.setattr(os, "access", lambda path, mode: str(path) != str(page))
+    with pytest.raises(BoxError, match="no permission"):
+        check_page(str(page))
+    check_page(str(tmp_path / "other.html"))
