@@ -510,8 +510,7 @@ class IndexHandle(Generic[R]):
 
 
 class Indexes(Mapping[str, IndexHandle[R]]):
-    """The indexes of a space by name, in the order of their numbers: `space.index["pk"]` or `space.index.pk`. A number
-    works, too: `space.index[0]`.
+    """The indexes of a space by name, in the order of their numbers: `space.index["pk"]` or `space.index.pk`.
 
     Raises:
         NoSuchIndexError: brackets name an unknown index; it is a KeyError, too.
@@ -521,9 +520,7 @@ class Indexes(Mapping[str, IndexHandle[R]]):
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
 
-    def __getitem__(self, name: str | int) -> IndexHandle[R]:
-        if isinstance(name, int):
-            return IndexHandle(self._requests, self._requests.space.index(name).name)
+    def __getitem__(self, name: str) -> IndexHandle[R]:
         self._requests.iid(checked_text("the name of an index", name))
         return IndexHandle(self._requests, name)
 

@@ -100,7 +100,9 @@ def test_a_table_goes_during_the_first_query_of_it(filled: Session) -> None:
         if turn == 2:
             await other.node.sql.execute(other.ctx, "drop table t", [])
 
-    counted = "with recursive n (i) as (values (1) union all select i + 1 from n where i < 20000) select count(*) from n"
+    counted = (
+        "with recursive n (i) as (values (1) union all select i + 1 from n where i < 20000) select count(*) from n"
+    )
     assert filled.wait(_beside(filled, f"{counted} left join t on id = i", drop)) == [[20000]]
 
 
