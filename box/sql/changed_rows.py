@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from box.session import Context
     from box.sql.reading import Compiled, QueryRunner
     from box.sql.row_expressions import RowExpressions
-    from box.sql.row_triggers import RowTriggerList
+    from box.sql.trigger_lists import RowTriggerList
     from box.txn.dml import Dml
 
 QueryMaker = Callable[[QueryCompiler], Query]
@@ -95,11 +95,11 @@ class ChangedRows:
 
     def finder(
         self, key: Hashable, space: Space, change: sql_nodes.Update | sql_nodes.Delete, special: Special | None
-    ) -> ChangeFinder:
+    ) -> RowsToChange:
         """Return what finds the rows of a statement with this key."""
         mark = key, type(change).__name__.lower()
         make = self.query(space, change, key_places(space), special)
-        return ChangeFinder(self._queries, self._dml, self._expressions, self._key_of(mark, space, change), mark, make)
+        return RowsToChange(self._queries, self._dml, self._expressions, self._key_of(mark, space, change), mark, make)
 
     def _key_of(self, mark: Hashable, space: Space, change: sql_nodes.Update | sql_nodes.Delete) -> _KeyOfChange:
         """Return the primary key that a statement gives, as far as it is known."""
@@ -112,7 +112,7 @@ class ChangedRows:
         return known
 
 
-class ChangeFinder:
+class RowsToChange:
     """Finds the rows of one statement. That of a step of a trigger is kept under one version of the dictionary, with
     its analysed queries, for which the types of NEW and OLD do not matter.
     """
@@ -220,7 +220,7 @@ class ChangePlan:
         version: int,
         space: Space,
         triggers: RowTriggerList,
-        finder: ChangeFinder,
+        finder: RowsToChange,
         places: list[int],
         *,
         has_keys: bool,

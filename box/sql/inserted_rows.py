@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from box.sql.reading import Compiled
     from box.sql.row_expressions import RowExpressions
     from box.sql.row_shapes import RowShape
-    from box.sql.row_triggers import RowTriggerList
     from box.sql.scope import Special
+    from box.sql.trigger_lists import RowTriggerList
     from box.txn.dml import Dml
 
 _NO_CONSTANT: Final = object()

@@ -53,7 +53,8 @@ if TYPE_CHECKING:
     from box.sql.foreign_keys import ForeignKeys
     from box.sql.reading import Compiled, QueryRunner
     from box.sql.row_expressions import RowExpressions
-    from box.sql.row_triggers import RowTriggerList, RowTriggers
+    from box.sql.row_triggers import RowTriggers
+    from box.sql.trigger_lists import RowTriggerList
     from box.txn.dml import Dml
     from box.txn.transaction_writes import TransactionWriter
 
