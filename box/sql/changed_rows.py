@@ -20,9 +20,10 @@ from box.sql import sql_nodes
 from box.sql.catalogue import columns_of
 from box.sql.inserted_rows import place_of
 from box.sql.parse.token_reader import generic
+from box.sql.plain_changes import PlainUpdate
 from box.sql.point_keys import BINARY, PointKey, ValuePlaces, key_exprs
 from box.sql.query import Query, QueryCompiler
-from box.sql.row_shapes import padded
+from box.sql.row_shapes import key_places, padded
 from box.sql.scope import KnownColumn, QueryScope, Relation, Special, Typed, scope_of
 from box.sql.stored_values import Value
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from box.session import Context
     from box.sql.reading import Compiled, QueryRunner
     from box.sql.row_expressions import RowExpressions
+    from box.sql.trigger_lists import RowTriggerList
     from box.txn.dml import Dml
 
 QueryMaker = Callable[[QueryCompiler], Query]
@@ -45,8 +47,8 @@ class ChangedRows:
         self._queries = queries
         self._dml = dml
         self._expressions = expressions
-        self._keys: dict[Hashable, tuple[int, _KeyOfChange | None]] = {}
-        """The keys that statements give, with the version of the dictionary; None for those that give none."""
+        self._keys: dict[Hashable, _KeyOfChange] = {}
+        """The keys that statements give."""
 
     def query(
         self, space: Space, change: sql_nodes.Update | sql_nodes.Delete, places: list[int], special: Special | None
@@ -91,104 +93,148 @@ class ChangedRows:
                 raise
         return places
 
-    def compiled(
-        self, ctx: Context, key: Hashable, make: QueryMaker, params: Sequence[Value], special: Special | None
-    ) -> Compiled:
-        """Return the analysed query of a statement with this key.
+    def finder(
+        self, key: Hashable, space: Space, change: sql_nodes.Update | sql_nodes.Delete, special: Special | None
+    ) -> RowsToChange:
+        """Return what finds the rows of a statement with this key."""
+        mark = key, type(change).__name__.lower()
+        make = self.query(space, change, key_places(space), special)
+        return RowsToChange(self._queries, self._dml, self._expressions, self._key_of(mark, space, change), mark, make)
+
+    def _key_of(self, mark: Hashable, space: Space, change: sql_nodes.Update | sql_nodes.Delete) -> _KeyOfChange:
+        """Return the primary key that a statement gives, as far as it is known."""
+        version = self._queries.schema.version
+        known = self._keys.get(mark)
+        if known is None or known.version != version:
+            if len(self._keys) >= _KEPT_MAX:
+                self._keys.clear()
+            known = self._keys[mark] = _KeyOfChange(version, space, change)
+        return known
+
+
+class RowsToChange:
+    """Finds the rows of one statement. That of a step of a trigger is kept under one version of the dictionary, with
+    its analysed queries, for which the types of NEW and OLD do not matter.
+    """
+
+    __slots__ = ("_compiled", "_dml", "_expressions", "_key", "_make", "_mark", "_queries")
+
+    def __init__(
+        self,
+        queries: QueryRunner,
+        dml: Dml,
+        expressions: RowExpressions,
+        key: _KeyOfChange,
+        mark: Hashable,
+        make: QueryMaker,
+    ) -> None:
+        self._queries = queries
+        self._dml = dml
+        self._expressions = expressions
+        self._key = key
+        self._mark = mark
+        self._make = make
+        self._compiled: dict[str, Compiled] = {}
+        """The analysed queries of the step of a trigger."""
+
+    def compiled(self, ctx: Context, params: Sequence[Value], special: Special | None) -> Compiled:
+        """Return the analysed query of the keys of all rows and of their new values.
 
         Raises:
             BoxError: the query is wrong.
         """
-        values = [*params, *(special.values if special else ())]
-        return self._queries.compiled(ctx, (key, special and special.mark), make, values)
+        return self._analysed(ctx, "", self._make, params, special)
 
-    async def find(
-        self,
-        ctx: Context,
-        key: Hashable,
-        space: Space,
-        change: sql_nodes.Update | sql_nodes.Delete,
-        make: QueryMaker,
-        params: Sequence[Value],
-        special: Special | None,
-    ) -> list[list[Value]]:
-        """Return the rows of the query that `make` compiles: for the table of the change, that of `query`.
+    def _analysed(
+        self, ctx: Context, part: str, make: QueryMaker, params: Sequence[Value], special: Special | None
+    ) -> Compiled:
+        if special is None:
+            return self._queries.compiled(ctx, (self._mark, part), make, params)
+        found = self._compiled.get(part)
+        if found is None:
+            found = self._queries.compiled(ctx, (self._mark, part, special.mark), make, ())
+            self._compiled[part] = found
+        return found
+
+    async def rows(self, ctx: Context, params: Sequence[Value], special: Special | None) -> list[list[Value]]:
+        """Return the keys of all rows, each with its new values.
 
         Raises:
             BoxError: the query is wrong, or reading raised it.
         """
-        compiled = self.compiled(ctx, key, make, params, special)
-        found = self._find_by_key(ctx, key, space, change, compiled, params, special)
+        compiled = self.compiled(ctx, params, special)
+        values = special.values if special else params
+        found = self._row_by_key(ctx, compiled, values, special) if self._key.is_there else None
         if found is not None:
             return found
-        values = [*params, *(special.values if special else ())]
         if self._expressions.can_run(compiled):
             return self._expressions.rows(ctx, compiled, values)
         return await self._queries.rows(ctx, compiled, values)
 
-    def _find_by_key(
-        self,
-        ctx: Context,
-        mark: Hashable,
-        space: Space,
-        change: sql_nodes.Update | sql_nodes.Delete,
-        compiled: Compiled,
-        params: Sequence[Value],
-        special: Special | None,
+    def _row_by_key(
+        self, ctx: Context, compiled: Compiled, values: Sequence[Value], special: Special | None
     ) -> list[list[Value]] | None:
-        """Return the row that has the key of the statement, or none; None if it gives no key, or needs its query."""
-        of_change = self._key_of(mark, space, change)
-        if of_change is None:
-            return None
+        """Return the row that has the key of the statement, or none; None if the statement needs its query."""
+        of_change = self._key
         compiled.check_rights(ctx)
-        values = [*params, *(special.values if special else ())]
         try:
-            found = self._computed(ctx, (mark, "key"), of_change.query(special), values, [], special)
+            found = self._computed(ctx, "key", of_change.query(special), values, special)
         except (BoxError, _NoKey):
-            self._keys[mark] = self._queries.schema.version, None
+            of_change.is_there = False
             return None
         key = None if found is None else of_change.checked(found)
-        if key is None or isinstance(change, sql_nodes.Delete):
+        if key is None or isinstance(of_change.change, sql_nodes.Delete):
             return None if key is None else [key]
+        space = of_change.space
         raw = self._dml.sql_reads.get(ctx, space, 0, key)
         if raw is None:
             return []
         count = len(space.definition.fields)
         row = padded(unpack(raw), count)[:count]
-        make = _query_of_values(space, change, len(values), special)
-        new = self._computed(ctx, (mark, "set"), make, values, row, special)
+        make = _query_of_values(space, of_change.change, len(values), special)
+        new = self._computed(ctx, "set", make, [*values, *row], special)
         return None if new is None else [[*key, *new]]
 
-    def _key_of(self, mark: Hashable, space: Space, change: sql_nodes.Update | sql_nodes.Delete) -> _KeyOfChange | None:
-        """Return the primary key that a statement gives, None if it gives none or SQLite has to compare it."""
-        version = self._queries.schema.version
-        known = self._keys.get(mark)
-        if known is None or known[0] != version:
-            if len(self._keys) >= _KEPT_MAX:
-                self._keys.clear()
-            known = self._keys[mark] = version, _key_of(space, change)
-        return known[1]
-
     def _computed(
-        self,
-        ctx: Context,
-        mark: Hashable,
-        make: QueryMaker,
-        values: list[Value],
-        row: list[Value],
-        special: Special | None,
+        self, ctx: Context, part: str, make: QueryMaker, values: Sequence[Value], special: Special | None
     ) -> list[Value] | None:
-        """Return the only row of a query without tables; its parameters are `values` and then the fields of `row`.
-        Returns None if it needs a table, or more than `RowExpressions` offers.
+        """Return the only row of a query without tables. Returns None if it needs a table, or more than
+        `RowExpressions` offers.
 
         Raises:
             BoxError: a name in it is unknown, or a function in it raised it.
         """
-        examples = values + [None] * len(row)
-        compiled = self._queries.compiled(ctx, (mark, special and special.mark), make, examples)
-        if not self._expressions.can_run(compiled):
-            return None
-        return self._expressions.rows(ctx, compiled, [*values, *row])[0]
+        compiled = self._analysed(ctx, part, make, values, special)
+        return self._expressions.rows(ctx, compiled, values)[0] if self._expressions.can_run(compiled) else None
+
+
+class ChangePlan:
+    """What the dictionary says about an UPDATE or DELETE under one version. `places` are those of the columns that are
+    set.
+    """
+
+    __slots__ = ("finder", "has_keys", "key_count", "places", "plain", "space", "triggers", "version")
+
+    def __init__(
+        self,
+        version: int,
+        space: Space,
+        triggers: RowTriggerList,
+        finder: RowsToChange,
+        places: list[int],
+        *,
+        has_keys: bool,
+    ) -> None:
+        self.version = version
+        self.space = space
+        self.triggers = triggers
+        self.places = places
+        self.finder = finder
+        self.plain = PlainUpdate(space, places)
+        self.key_count = len(key_places(space))
+        """The number of values with which a found row begins: its key."""
+        self.has_keys = has_keys
+        """True if the statement may concern foreign keys."""
 
 
 class _NoKey(Exception):
@@ -196,14 +242,24 @@ class _NoKey(Exception):
 
 
 class _KeyOfChange:
-    """The whole primary key in the WHERE of an UPDATE or a DELETE."""
+    """The whole primary key in the WHERE of an UPDATE or a DELETE, if it is there and SQLite need not compare it."""
 
-    __slots__ = ("_exprs", "checked")
+    __slots__ = ("_exprs", "change", "checked", "is_there", "space", "version")
 
-    def __init__(self, exprs: list[sql_nodes.Expr], types: list[str]) -> None:
-        self._exprs = exprs
-        count = len(types)
-        self.checked = PointKey(ValuePlaces(list(range(count)), []), types, count).of
+    def __init__(self, version: int, space: Space, change: sql_nodes.Update | sql_nodes.Delete) -> None:
+        self.version = version
+        self.space = space
+        self.change = change
+        found = None
+        is_usual = space.is_plain and space.id > SYSTEM_ID_MAX and space.primary is not None
+        if is_usual and not change.common and not change.indexed_by:
+            found = key_exprs(space, change.where, (None, change.table))
+        self.is_there = found is not None
+        """False if there is none, or once it has turned out that SQLite has to compare it."""
+        if found is None:
+            return
+        self._exprs, types = found
+        self.checked = PointKey(ValuePlaces(list(range(len(types))), []), types, len(types)).of
         """Returns the key for the values of its parts, or None if SQLite has to compare them."""
 
     def query(self, special: Special | None) -> QueryMaker:
@@ -217,14 +273,6 @@ class _KeyOfChange:
             return _query_of(items, "", "")
 
         return make
-
-
-def _key_of(space: Space, change: sql_nodes.Update | sql_nodes.Delete) -> _KeyOfChange | None:
-    """Return the whole primary key in the WHERE of a change, None if there is none."""
-    if change.common or change.indexed_by or not space.is_plain or space.id <= SYSTEM_ID_MAX or space.primary is None:
-        return None
-    found = key_exprs(space, change.where, (None, change.table))
-    return None if found is None else _KeyOfChange(*found)
 
 
 def _query_of_values(space: Space, update: sql_nodes.Update, count: int, special: Special | None) -> QueryMaker:

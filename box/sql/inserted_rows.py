@@ -20,9 +20,11 @@ from box.wire.change import INSERT, Request
 if TYPE_CHECKING:
     from box.schema.space import Space
     from box.session import Context
+    from box.sql.reading import Compiled
     from box.sql.row_expressions import RowExpressions
     from box.sql.row_shapes import RowShape
     from box.sql.scope import Special
+    from box.sql.trigger_lists import RowTriggerList
     from box.txn.dml import Dml
 
 _NO_CONSTANT: Final = object()
@@ -129,13 +131,13 @@ class InsertPlan:
         ClientError: see `places_of`.
     """
 
-    __slots__ = ("computed", "defaults", "is_whole", "places", "space", "triggers", "values", "version")
+    __slots__ = ("compiled", "computed", "defaults", "is_whole", "places", "space", "triggers", "values", "version")
 
     def __init__(
         self,
         version: int,
         space: Space,
-        triggers: list[tuple[Space, sql_nodes.CreateTrigger]],
+        triggers: RowTriggerList,
         insert: sql_nodes.Insert,
         special: Special | None,
     ) -> None:
@@ -157,6 +159,8 @@ class InsertPlan:
                     self.defaults[place] = expr.value
                 else:
                     self.computed.append((place, field.default, expr))
+        self.compiled: Compiled | None = None
+        """The analysed query of the rows, if the statement is the step of a trigger whose rows have been queried."""
         self.values: list[tuple[int | None, Value]] | None = None
         """The only inserted row, if it has nothing but constants and columns of NEW and OLD; see `_special_places`."""
         if special is not None and insert.select is not None and not insert.common:

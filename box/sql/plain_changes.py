@@ -1,4 +1,4 @@
-"""INSERT, REPLACE, UPDATE and DELETE of rows in which only the indexes, the sequence and the check constraints of the
+"""INSERT, REPLACE and UPDATE of rows in which only the indexes, the sequence and the check constraints of the
 space take part.
 
 A `TransactionWriter` changes the rows, as it does for a statement on one row. The general way through `Dml.write` takes
@@ -115,17 +115,3 @@ class PlainUpdate:
         operations.sort(key=itemgetter(1))
         writer.update(key, sort_key, old, operations)
         return 1
-
-
-def delete_plain(writer: TransactionWriter, key: list[Value]) -> int:
-    """Delete the row with a primary key. Returns the number of deleted rows.
-
-    Raises:
-        BoxError: see `TransactionWriter`.
-    """
-    sort_key = writer.parse(key)
-    old = writer.find(sort_key)
-    if old is None:
-        return 0
-    writer.delete(key, sort_key, old)
-    return 1

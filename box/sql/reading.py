@@ -87,6 +87,8 @@ class Compiled:
         "booleans",
         "fields",
         "is_long",
+        "loaders",
+        "places",
         "quick_sql",
         "raw",
         "scans",
@@ -106,6 +108,12 @@ class Compiled:
             self.quick_sql = call.sub(quick, self.quick_sql)
         self.allows_copies = allows_copies and not any(name in sql for name in _ORDERED)
         self.booleans = booleans
+        self.loaders = [load_boolean if is_boolean else load for is_boolean in booleans]
+        """What makes values of those of SQLite, for each column."""
+        self.places: tuple[int, ...] | None = None
+        """The places of the parameters that SQLite asks for, in the order in which it numbers them; known once
+        `RowExpressions` has run the query.
+        """
         self.fields = fields
         self.used = used
         self.tables = [space for space in used if not space.definition.opts.view]
@@ -428,9 +436,7 @@ def _translating() -> Iterator[None]:
 
 def _loaded(compiled: Compiled, cursor: apsw.Cursor) -> list[list[Value]]:
     """Return the rows of a query."""
-    booleans = compiled.booleans
-    loaders = [load_boolean if is_boolean else load for is_boolean in booleans]
-    is_plain = not any(booleans)
+    loaders, is_plain = compiled.loaders, not any(compiled.booleans)
     found: list[list[Value]] = untracked_list()
     try:
         for row in cursor:

@@ -11,7 +11,7 @@ row   ->  types  ->  BEFORE triggers  ->  NOT NULL  ->  conflicts (OR ...)  ->  
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +23,7 @@ from box.schema.ids import SpaceId
 from box.sql import sql_nodes
 from box.sql.casts import convert
 from box.sql.catalogue import Catalogue
-from box.sql.changed_rows import ChangedRows
+from box.sql.changed_rows import ChangedRows, ChangePlan
 from box.sql.inserted_rows import (
     InsertPlan,
     are_free,
@@ -36,11 +36,11 @@ from box.sql.inserted_rows import (
     store_together,
 )
 from box.sql.not_null import check_nil, check_updated
-from box.sql.plain_changes import PlainInsert, PlainUpdate, delete_plain, generated_place
+from box.sql.plain_changes import PlainInsert, generated_place
 from box.sql.point_changes import count_of
 from box.sql.query import Query, QueryCompiler
 from box.sql.result import Changed
-from box.sql.row_shapes import RowShapes, key_places, padded
+from box.sql.row_shapes import RowShapes, padded
 from box.sql.scope import Special, scope_of
 from box.sql.stored_values import Value, execute_error
 from box.sql.trigger_texts import IgnoreRow
@@ -53,7 +53,8 @@ if TYPE_CHECKING:
     from box.sql.foreign_keys import ForeignKeys
     from box.sql.reading import Compiled, QueryRunner
     from box.sql.row_expressions import RowExpressions
-    from box.sql.row_triggers import RowTriggerList, RowTriggers
+    from box.sql.row_triggers import RowTriggers
+    from box.sql.trigger_lists import RowTriggerList
     from box.txn.dml import Dml
     from box.txn.transaction_writes import TransactionWriter
 
@@ -72,7 +73,7 @@ class ChangeRunner:
         self.foreign_keys: ForeignKeys
         self._rows = ChangedRows(queries, dml, expressions)
         self._shapes = RowShapes()
-        self._step_plans: dict[Any, InsertPlan] = {}
+        self._step_plans: dict[Hashable, InsertPlan | ChangePlan] = {}
         """The plans of the steps of triggers."""
 
     def _space(self, name: str) -> Space:
@@ -113,7 +114,7 @@ class ChangeRunner:
         result = Changed()
         for row in rows:
             if space.definition.opts.view:
-                await self.triggers.run(ctx, triggers, "INSTEAD", None, row, insert.action)
+                await self.triggers.run(ctx, triggers.instead, None, row, insert.action)
                 continue
             await self._insert_row(ctx, space, row, insert.action, triggers, result, is_alone=is_alone)
         return result
@@ -130,15 +131,13 @@ class ChangeRunner:
         """Return the plan of an INSERT. Those of the steps of triggers are kept, because many rows fire them."""
         mark, version = (key, insert.action), self._queries.schema.version
         plan = self._step_plans.get(mark) if special is not None else None
-        if plan is None or plan.version != version:
+        if not isinstance(plan, InsertPlan) or plan.version != version:
             space = self._space(insert.table)
             triggers = self._triggers_of(space, insert)
             self._refuse_view(space, bool(triggers))
             plan = InsertPlan(version, space, triggers, insert, special)
             if special is not None:
-                if len(self._step_plans) >= _KEPT_MAX:
-                    self._step_plans.clear()
-                self._step_plans[mark] = plan
+                self._keep(mark, plan)
         return plan
 
     @staticmethod
@@ -181,9 +180,13 @@ class ChangeRunner:
         if rows is not None:
             check_count(insert, space, len(rows[0]), len(plan.places))
         else:
-            compiled = self._analyse_rows(ctx, key, insert, plan.places, space, params, special)
-            assert compiled is not None
-            rows = await self._query_rows(ctx, compiled, [*params, *(special.values if special else ())])
+            compiled = plan.compiled
+            if compiled is None:
+                compiled = self._analyse_rows(ctx, key, insert, plan.places, space, params, special)
+                assert compiled is not None
+                if special is not None:
+                    plan.compiled = compiled
+            rows = await self._query_rows(ctx, compiled, special.values if special else params)
             is_gathered = is_gathered or space in compiled.used
         if is_gathered and space.sequence is None:
             sort_gathered(rows)
@@ -218,8 +221,7 @@ class ChangeRunner:
             check_count(insert, space, len(query.columns), len(places))
             return query
 
-        values = [*params, *(special.values if special else ())]
-        return self._queries.compiled(ctx, (key, special and special.mark), make, values)
+        return self._queries.compiled(ctx, (key, special and special.mark), make, params)
 
     async def _insert_row(
         self,
@@ -227,7 +229,7 @@ class ChangeRunner:
         space: Space,
         row: list[Value],
         action: str,
-        triggers: Any,
+        triggers: RowTriggerList,
         result: Changed,
         *,
         is_alone: bool,
@@ -238,13 +240,13 @@ class ChangeRunner:
         if not triggers and None in row and not check_nil(space, row, action, auto):
             return
         row[:] = self._shapes.of(space).converted(row)
-        if triggers:
+        if triggers.before:
             try:
-                await self.triggers.run(ctx, triggers, "BEFORE", None, row, action)
+                await self.triggers.run(ctx, triggers.before, None, row, action)
             except IgnoreRow:
                 return
-            if None in row and not check_nil(space, row, action, auto):
-                return
+        if triggers and None in row and not check_nil(space, row, action, auto):
+            return
         is_generated = auto >= 0 and row[auto] is None
         if is_generated and action == "REPLACE":
             # As in 2.8, the old tuple is looked up before the sequence gives the key.
@@ -271,11 +273,16 @@ class ChangeRunner:
         await self._run_after(ctx, triggers, None, stored, action)
 
     async def _run_after(
-        self, ctx: Context, triggers: Any, old: list[Value] | None, new: list[Value] | None, action: str = "ABORT"
+        self,
+        ctx: Context,
+        triggers: RowTriggerList,
+        old: list[Value] | None,
+        new: list[Value] | None,
+        action: str = "ABORT",
     ) -> None:
-        if triggers:
+        if triggers.after:
             with suppress(IgnoreRow):
-                await self.triggers.run(ctx, triggers, "AFTER", old, new, action)
+                await self.triggers.run(ctx, triggers.after, old, new, action)
 
     async def _make_room(self, ctx: Context, space: Space, row: list[Value], old: list[Value] | None) -> int:
         """Delete the tuples that conflict with `row` in a unique index, for OR REPLACE. Returns their number."""
@@ -295,26 +302,52 @@ class ChangeRunner:
 
     # --- UPDATE ---
 
+    def _plan(
+        self,
+        ctx: Context,
+        key: Hashable,
+        change: sql_nodes.Update | sql_nodes.Delete,
+        params: Sequence[Value],
+        special: Special | None,
+    ) -> ChangePlan:
+        """Return the plan of an UPDATE or DELETE. Those of the steps of triggers are kept: many rows fire them."""
+        version, action = self._queries.schema.version, change.action if isinstance(change, sql_nodes.Update) else ""
+        mark = key, action
+        plan = self._step_plans.get(mark) if special is not None else None
+        if isinstance(plan, ChangePlan) and plan.version == version:
+            return plan
+        space = self._space(change.table)
+        triggers = self._triggers_of(space, change)
+        self._refuse_view(space, bool(triggers))
+        if isinstance(change, sql_nodes.Update):
+            places = self._rows.updated_places(ctx, space, change, params, special)
+            has_keys = self.foreign_keys.concern(space, places)
+        else:
+            places, has_keys = [], self.foreign_keys.has_children(space)
+        finder = self._rows.finder(key, space, change, special)
+        plan = ChangePlan(version, space, triggers, finder, places, has_keys=has_keys)
+        if special is not None:
+            self._keep(mark, plan)
+        return plan
+
+    def _keep(self, mark: Hashable, plan: InsertPlan | ChangePlan) -> None:
+        if len(self._step_plans) >= _KEPT_MAX:
+            self._step_plans.clear()
+        self._step_plans[mark] = plan
+
     async def update(
         self, ctx: Context, key: Any, update: sql_nodes.Update, params: Sequence[Value], special: Special | None = None
     ) -> Changed:
         """Run an UPDATE."""
-        space = self._space(update.table)
-        triggers = self._triggers_of(space, update)
-        self._refuse_view(space, bool(triggers))
-        places = self._rows.updated_places(ctx, space, update, params, special)
+        plan = self._plan(ctx, key, update, params, special)
+        space, triggers, places, key_count = plan.space, plan.triggers, plan.places, plan.key_count
         is_view = space.definition.opts.view
-        own_places = key_places(space)
-        key_count = len(own_places)
-        make = self._rows.query(space, update, own_places, special)
-        found = await self._rows.find(ctx, (key, "update"), space, update, make, params, special)
+        found = await plan.finder.rows(ctx, params, special)
         result = Changed()
-        plain = PlainUpdate(space, places)
-        has_keys = self.foreign_keys.concern(space, places)
-        writer = None if has_keys else self._writer(ctx, space, triggers, update.action)
+        writer = None if plan.has_keys else self._writer(ctx, space, triggers, update.action)
         for values in found:
             if writer is not None:
-                count = plain.run(writer, values[:key_count], values[key_count:])
+                count = plan.plain.run(writer, values[:key_count], values[key_count:])
                 if count is not None:
                     result.row_count += count
                     continue
@@ -322,10 +355,10 @@ class ChangeRunner:
             if is_view:
                 old = values[:key_count]
                 new = [new_values.get(number, value) for number, value in enumerate(old)]
-                await self.triggers.run(ctx, triggers, "INSTEAD", old, new, update.action)
+                await self.triggers.run(ctx, triggers.instead, old, new, update.action)
                 continue
             await self._update_row(ctx, space, values[:key_count], new_values, update.action, triggers, result)
-            writer = None if has_keys else self._writer(ctx, space, triggers, update.action)
+            writer = None if plan.has_keys else self._writer(ctx, space, triggers, update.action)
         return result
 
     def _writer(self, ctx: Context, space: Space, triggers: RowTriggerList, action: str) -> TransactionWriter | None:
@@ -341,7 +374,7 @@ class ChangeRunner:
         primary_key: list[Value],
         new_values: dict[int, Value],
         action: str,
-        triggers: Any,
+        triggers: RowTriggerList,
         result: Changed,
     ) -> None:
         raw = self._dml.sql_reads.get(ctx, space, 0, primary_key)
@@ -356,9 +389,9 @@ class ChangeRunner:
             return
         for place in new_values:
             new[place] = convert(new[place], fields[place].type.value)
-        if any(trigger.time == "BEFORE" for _, trigger in triggers):
+        if triggers.before:
             try:
-                await self.triggers.run(ctx, triggers, "BEFORE", old, new, action)
+                await self.triggers.run(ctx, triggers.before, old, new, action)
             except IgnoreRow:
                 return
             raw = self._dml.sql_reads.get(ctx, space, 0, primary_key)
@@ -409,7 +442,11 @@ class ChangeRunner:
                 await pending.run_replaced(new)
             else:
                 operations = [["=", place + 1, new[place]] for place in sorted(new_values)]
-                await completed(self._dml.write(ctx, space, Request.update(primary_key, operations)))
+                writer = self._dml.row_writer(ctx, space)
+                if writer is None:
+                    await completed(self._dml.write(ctx, space, Request.update(primary_key, operations)))
+                else:
+                    writer.change(primary_key, operations)
         except BoxError:
             if action == "IGNORE":
                 return
@@ -423,21 +460,19 @@ class ChangeRunner:
         self, ctx: Context, key: Any, delete: sql_nodes.Delete, params: Sequence[Value], special: Special | None = None
     ) -> Changed:
         """Run a DELETE."""
-        space = self._space(delete.table)
-        triggers = self._triggers_of(space, delete)
-        self._refuse_view(space, bool(triggers))
+        plan = self._plan(ctx, key, delete, params, special)
+        space, triggers = plan.space, plan.triggers
         result, is_view = Changed(), space.definition.opts.view
-        make = self._rows.query(space, delete, key_places(space), special)
         if delete.where is None and not (triggers or is_view):  # Tarantool empties the table without reading it
             space.check_access(ctx.credentials, Privilege.W)
-        found = await self._rows.find(ctx, (key, "delete"), space, delete, make, params, special)
-        writer = None if self.foreign_keys.has_children(space) else self._writer(ctx, space, triggers, "ABORT")
+        found = await plan.finder.rows(ctx, params, special)
+        writer = None if plan.has_keys else self._writer(ctx, space, triggers, "ABORT")
         for values in found:
             if writer is not None:
-                result.row_count += delete_plain(writer, values)
+                result.row_count += writer.change(values, None)
                 continue
             if is_view:
-                await self.triggers.run(ctx, triggers, "INSTEAD", values, None)
+                await self.triggers.run(ctx, triggers.instead, values, None)
                 continue
             raw = self._dml.sql_reads.get(ctx, space, 0, values)
             if raw is not None:
@@ -445,17 +480,22 @@ class ChangeRunner:
         return result
 
     async def _delete_row(
-        self, ctx: Context, space: Space, old: list[Value], triggers: Any, result: Changed | None
+        self, ctx: Context, space: Space, old: list[Value], triggers: RowTriggerList, result: Changed | None
     ) -> None:
         old = padded(old, len(space.definition.fields))
-        try:
-            await self.triggers.run(ctx, triggers, "BEFORE", old, None)
-        except IgnoreRow:
-            return
+        if triggers.before:
+            try:
+                await self.triggers.run(ctx, triggers.before, old, None)
+            except IgnoreRow:
+                return
         pending = self.foreign_keys.before_store(ctx, space, old, None)
         key = space.index(0).key_def.extract_values(old)
-        removed = await completed(self._dml.write(ctx, space, Request.delete(key)))
-        if removed is not None and result is not None:
+        writer = self._dml.row_writer(ctx, space)
+        if writer is not None:
+            is_removed = writer.change(key, None)
+        else:
+            is_removed = await completed(self._dml.write(ctx, space, Request.delete(key))) is not None
+        if is_removed and result is not None:
             result.row_count += 1
         await pending.run(None)
         await self._run_after(ctx, triggers, old, None)
@@ -475,8 +515,7 @@ class ChangeRunner:
             return self._analyse_rows(ctx, key, change, places_of(space, change), space, params, special)
         if isinstance(change, sql_nodes.Update):
             self._rows.updated_places(ctx, space, change, params, special)
-        make = self._rows.query(space, change, key_places(space), special)
-        return self._rows.compiled(ctx, (key, type(change).__name__.lower()), make, params, special)
+        return self._rows.finder(key, space, change, special).compiled(ctx, params, special)
 
     # --- for foreign keys ---
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import apsw
@@ -20,7 +21,7 @@ import apsw
 from box.sql.query import Query
 from box.sql.scope import KnownColumn
 from box.sql.sqlite_connection import Connection, translated
-from box.sql.stored_values import NotUtf8, Value, load, load_boolean, store
+from box.sql.stored_values import NotUtf8, Value, store
 
 if TYPE_CHECKING:
     from box.session import Context
@@ -46,10 +47,6 @@ class RowExpressions:
         self._cursor: apsw.Cursor | None = None
         self._compiled: dict[Hashable, tuple[int, Compiled]] = {}
         """The analysed expressions, with the version of the dictionary."""
-        self._places: dict[str, tuple[int, ...]] = {}
-        """For each query of SQLite that has run, the places of the parameters in it, in the order in which SQLite
-        numbers them.
-        """
 
     def end(self) -> None:
         """Close the connection to SQLite: the node has ended."""
@@ -101,7 +98,7 @@ class RowExpressions:
 
     def can_run(self, compiled: Compiled) -> bool:
         """Return whether `rows` can run a query."""
-        return compiled.sql in self._places or not (compiled.used or _GENERAL.search(compiled.sql))
+        return compiled.places is not None or not (compiled.used or _GENERAL.search(compiled.sql))
 
     def rows(self, ctx: Context, compiled: Compiled, params: Sequence[Value]) -> list[list[Value]]:
         """Return the rows of a query that `can_run` has allowed.
@@ -109,13 +106,15 @@ class RowExpressions:
         Raises:
             BoxError: a function in it raised it.
         """
-        sql, places = compiled.sql, self._places.get(compiled.sql)
+        sql, places = compiled.sql, compiled.places
         cursor = self._cursor or self._new_cursor()
         self._cursor = None  # an error leaves a cursor that is not used again
         try:
             if places is None:
                 cursor.execute(sql, {f"p{number}": store(item) for number, item in enumerate(params, 1)})
-                self._remember(sql, cursor.bindings_names)
+                with suppress(apsw.ExecutionCompleteError):  # there is no row, and so no statement that could tell
+                    names = cursor.bindings_names
+                    compiled.places = tuple(int(str(name).removeprefix("p")) - 1 for name in names)
             else:
                 cursor.execute(sql, [store(params[place]) for place in places])
             found = cursor.fetchall()
@@ -124,15 +123,9 @@ class RowExpressions:
         except apsw.Error as error:
             raise translated(error) from None
         self._cursor = cursor
-        loaders = [load_boolean if is_boolean else load for is_boolean in compiled.booleans]
-        return [[loader(item) for loader, item in zip(loaders, row, strict=True)] for row in found]
+        return [[loader(item) for loader, item in zip(compiled.loaders, row, strict=True)] for row in found]
 
     def _new_cursor(self) -> apsw.Cursor:
         if self._connection is None:
             self._connection = Connection()
         return self._connection.db.cursor()
-
-    def _remember(self, sql: str, names: tuple[str | None, ...]) -> None:
-        if len(self._places) >= _KEPT:
-            self._places.clear()
-        self._places[sql] = tuple(int(str(name).removeprefix("p")) - 1 for name in names)

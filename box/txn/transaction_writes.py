@@ -71,6 +71,20 @@ class TransactionWriter:
         fields, primary = unpack(old), self._space.index(0)
         self.delete(primary.key_def.extract_values(fields), primary.key_of(fields), old)
 
+    def change(self, key: list[Any], operations: list[list[Any]] | None) -> bool:
+        """Update the tuple with the primary key `key`, or delete it (`operations` is None). Returns False if there is
+        none.
+        """
+        sort_key = self.parse(key)
+        old = self.find(sort_key)
+        if old is None:
+            return False
+        if operations is None:
+            self.delete(key, sort_key, old)
+        else:
+            self.update(key, sort_key, old, operations)
+        return True
+
     def insert(self, raw: bytes, fields: list[Any]) -> None:
         """Insert the tuple `raw`, whose fields are given."""
         self._change(INSERT, None, insert, raw, fields)

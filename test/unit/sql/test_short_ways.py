@@ -395,3 +395,12 @@ def test_the_errors_of_a_change_by_key_are_those_of_its_query(db: Session) -> No
     assert db.error("update t set a = s + 1 where id = 1 + 0")[0] == "SQL_TYPE_MISMATCH"
     assert db.error("update t set a = 1 where id = 1 / 0")[1].endswith("division by zero")
     assert db.error("delete from t where id = nosuch")[0] == "SQL_CANT_RESOLVE_FIELD"
+
+
+def test_a_query_without_a_table_may_have_no_row(db: Session) -> None:
+    db.sql("create table t (id int primary key, a int)")
+    db.sql("create table l (id int primary key autoincrement, a int)")
+    assert db.sql("insert into t select 1, 2 where 1 > 2") == 0
+    db.sql("create trigger g after insert on t for each row begin insert into l (a) select new.a where new.a > 1; end")
+    db.sql("insert into t values (1, 1), (2, 2), (3, 0), (4, 4)")
+    assert db.sql("select a from l") == [[2], [4]]
