@@ -1,6 +1,4 @@
-"""RTREE indexes: every iterator against a model, while the index changes, in views, under layers; pages and their
-release.
-"""
+"""RTREE indexes: every iterator against a model, while the index changes, in views, under layers; pages and release."""
 
 from __future__ import annotations
 
