@@ -194,11 +194,13 @@ class _FieldTree:
         if node.is_multikey:
             self._check_elements(node.children[ANY_INDEX], value)
             return
-        for step, child in node.children.items():
-            if _has(value, step):
-                self._check_value(child, value[step], missing)
-            else:
-                self._note_missing(child, missing)
+        children = node.children
+        present = _steps_within(value, children)
+        for step in present:
+            self._check_value(children[step], value[step], missing)
+        if len(present) < len(children):
+            for step in children.keys() - set(present):
+                self._note_missing(children[step], missing)
 
     def _check_elements(self, node: _Node, elements: list[Any] | None) -> None:
         """Check the elements of an array, each against everything that the node below it requires."""
@@ -381,10 +383,13 @@ def _are_large(raws: Sequence[bytes]) -> bool:
     return bool(raws) and len(raws[0]) > _LARGE
 
 
-def _has(container: Any, step: Step) -> bool:
-    if type(step) is int:
-        return type(container) is list and step < len(container)
-    return type(container) is dict and step in container
+def _steps_within(container: Any, children: dict[Step, _Node]) -> list[Any]:
+    """Return the steps to those children that a container has, in the order of its elements."""
+    if type(container) is dict:
+        return [step for step in container if step in children]
+    if type(container) is list:
+        return sorted(step for step in children if type(step) is int and step < len(container))
+    return []
 
 
 def _compile_validate(tree: _FieldTree) -> Callable[[bytes], list[Any]]:

@@ -102,10 +102,11 @@ def of_key(key, point):
 def _distance(dimension: int, distance: str) -> str:
     term = "a{0} - p{0} if p{0} < a{0} else p{0} - b{0} if p{0} > b{0} else 0.0"
     whole = "(t := {0}) * t" if distance == "euclid" else "({0})"
-    return " + ".join(whole.format(term.format(number)) for number in range(dimension))
+    # Tarantool adds from the last dimension to the first, which decides how the sum is rounded.
+    return " + ".join(whole.format(term.format(number)) for number in reversed(range(dimension)))
 
 
 def _distance_of_points(dimension: int, distance: str, names: list[str] | None = None) -> str:
     term = "(t := {0} - p{1}) * t" if distance == "euclid" else "abs({0} - p{1})"
     names = names or names_of("a", dimension)
-    return " + ".join(term.format(name, number) for number, name in enumerate(names))
+    return " + ".join(term.format(names[number], number) for number in reversed(range(dimension)))

@@ -41,10 +41,11 @@ local queries = {}
 for n = 1, 2000 do queries[n] = {random(side), random(side)} end
 
 -- Makes a space with the index, and measures how long its rows take to be stored, changed and removed.
+-- In a unique index a tuple moves to a value that no tuple had, in others to that of the next tuple.
 local function measure_changes(kind, options, make)
     local space = box.schema.space.create(kind)
     space:create_index('pk')
-    options.unique = false
+    options.unique = options.unique or false
     space:create_index('sk', options)
     local rows = {}
     for id = 1, count do rows[id] = make(id) end
@@ -53,7 +54,11 @@ local function measure_changes(kind, options, make)
     end, 1)
     measure(kind .. '.move', count, function()
         for id = 1, count - 1 do
-            rows[id][2], rows[id + 1][2] = rows[id + 1][2], rows[id][2]
+            if options.unique then
+                rows[id][2] = rows[id][2] + count
+            else
+                rows[id][2], rows[id + 1][2] = rows[id + 1][2], rows[id][2]
+            end
             space:replace(rows[id])
         end
         space:replace(rows[count])
@@ -102,6 +107,17 @@ function kinds.tree()
     })
 end
 
+function kinds.hash()
+    local index, space = measure_changes('hash', {type = 'HASH', unique = true, parts = {{2, 'unsigned'}}}, function(id)
+        return {id, id * 7919 % count}
+    end)
+    local moved = space:get(1)[2] - 7919 % count
+    measure_searches('hash', index, {{'eq', 'EQ', function(query) return query[1] + moved end, 10}})
+    measure('hash.get', #queries, function()
+        for _, query in ipairs(queries) do index:get(query[1] + moved) end
+    end)
+end
+
 function kinds.rtree()
     local index = measure_changes('rtree', {type = 'RTREE', parts = {{2, 'array'}}}, function(id)
         return {id, {random(side), random(side)}}
@@ -146,7 +162,7 @@ function kinds.functional()
     measure_searches('functional', index, {{'eq', 'EQ', function(query) return query[1] end, 10}})
 end
 
-for _, kind in ipairs{'tree', 'rtree', 'bitset', 'multikey', 'functional'} do
+for _, kind in ipairs{'tree', 'hash', 'rtree', 'bitset', 'multikey', 'functional'} do
     if only == '' or only == kind then kinds[kind]() end
 end
 os.exit(0)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from test.bench.__main__ import Values, compiled_modules, printed, tarantool_command
 
-_KINDS = ("tree", "rtree", "bitset", "multikey", "functional")
+_KINDS = ("tree", "hash", "rtree", "bitset", "multikey", "functional")
 _SCRIPT = Path(__file__).with_suffix(".lua")
 
 

@@ -65,7 +65,7 @@ local function sorted(name, method, is_partial, key, options)
         end)
     end
 end
--- The distances of tuples from a point; `path` leads to the coordinates in the second field.
+-- The distances of tuples from a point, added in the order in which Tarantool adds the dimensions.
 local function near(name, path, metric, point, options)
     local index = s.index[name]
     if index ~= nil then
@@ -73,9 +73,12 @@ local function near(name, path, metric, point, options)
             local found = {}
             local low = type(point[1]) == 'table' and point[1] or point
             for i, tuple in ipairs(index:select(point, options)) do
-                local value = path and tuple[2][path] or tuple[2]
+                local value = tuple[index.parts[1].fieldno]
+                if index.parts[1].path ~= nil then
+                    value = value[path]
+                end
                 local d, sum = index.dimension, 0
-                for n = 1, d do
+                for n = d, 1, -1 do
                     local a, b = tonumber(value[n]), tonumber(value[#value - d + n])
                     local p = tonumber(low[n])
                     if #low > d then

@@ -399,3 +399,13 @@ def test_single_precision_floats_are_found(values: list[Any]) -> None:
     assert fmt.fits(head + pack(0.5) + rest, [0.5, *values])
     with pytest.raises(BoxError, match="expected double, got float"):
         fmt.validate(head + pack_float32(0.5) + rest)
+
+
+@pytest.mark.parametrize("names", ["km", "mk"])
+def test_the_first_violation_within_a_tuple_is_reported(names: str) -> None:
+    """The order of the tuple counts, not that of the index parts."""
+    for place in ("a.{}", "a[*].{}"):
+        form = TupleFormat([], [KeyDef([PartDef(0, T.UNSIGNED, path=place.format(name)) for name in names])])
+        for value, first in (({"k": "z", "m": True}, "k"), ({"m": "z", "k": True}, "m")):
+            _, message = error_of(form, [{"a": [value] if "*" in place else value}])
+            assert f'["{first}"]' in message

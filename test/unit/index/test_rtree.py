@@ -1,6 +1,4 @@
-"""RTREE indexes: every iterator against a model, while the index changes, in views, under layers; pages and their
-release.
-"""
+"""RTREE indexes: every iterator against a model, while the index changes, in views, under layers; pages and release."""
 
 from __future__ import annotations
 
@@ -346,6 +344,17 @@ def test_neighbours_of_an_infinite_point(distance: str) -> None:
     put(index, 200, [inf, 0])
     assert rows_of(index.select(I.NEIGHBOR, [inf, 0], 0, 1)) == [200]
     assert sorted(rows_of(index.select(I.NEIGHBOR, [inf, 0], 0, 999))) == list(range(201))
+
+
+@pytest.mark.parametrize(("distance", "large", "small"), [("euclid", 2.0**27, 1.2), ("manhattan", 2.0**53, 1.0)])
+@pytest.mark.parametrize("are_points", [True, False])
+def test_distances_are_rounded_as_in_tarantool(distance: str, large: float, small: float, are_points: bool) -> None:
+    """The last dimension is added first: so a large one there hides the small ones."""
+    index = make(3, distance)
+    for number, value in enumerate([[large, small, small], [small, small, large]], 1):
+        put(index, number, value if are_points else value + [each + 1 for each in value])
+    for limit in (2, 100):
+        assert rows_of(index.select(I.NEIGHBOR, [0, 0, 0], 0, limit)) == [2, 1]
 
 
 @pytest.mark.parametrize(("dimension", "distance"), [(1, "euclid"), (2, "euclid"), (2, "manhattan"), (3, "euclid")])
