@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import pycurl
@@ -108,8 +109,9 @@ class WebRequest:
             self._set_options(_encoded(url), options)
             self.handle.setopt(pycurl.HTTPHEADER, _header_lines(method, body, options))
         except pycurl.error as error:
+            failure = self.failure(int(error.args[0]))
             self.handle.close()
-            raise self.failure(int(error.args[0])) from error
+            raise failure from error
 
     def _set_method(self, method: str, body: bytes) -> None:
         handle = self.handle
@@ -142,9 +144,12 @@ class WebRequest:
         for name, option in _TEXT_OPTIONS.items():
             if name in options:
                 handle.setopt(option, _encoded(options[name]))
-        for numbers in (_NUMBER_OPTIONS, _FLAG_OPTIONS):
-            for name, option in numbers.items():
-                if name in options:
+        for name, option in _FLAG_OPTIONS.items():
+            if name in options:
+                handle.setopt(option, int(options[name]))
+        for name, option in _NUMBER_OPTIONS.items():
+            if name in options:
+                with suppress(pycurl.error):  # that of Tarantool takes numbers out of range, which have no effect
                     handle.setopt(option, int(options[name]))
         if "verify_host" in options:
             handle.setopt(pycurl.SSL_VERIFYHOST, _STRICT_HOST if options["verify_host"] else 0)

@@ -26,32 +26,8 @@ local whole, whole_int, c_text = arguments.whole, arguments.whole_int, arguments
 
 -- ---- outcomes --------------------------------------------------------------------------------
 
--- Most calls are short, and are made at once. A fiber that makes many of them without waiting gives way now and then, so
--- that a loop over files does not stop all other fibers; in Tarantool it gives way with each call. It goes on at once in
--- an open transaction, which would end, and where it cannot wait, as in a function that C code calls.
-local MANY = 100
-local busy, switches, calls = 0, 0, 0
-
-local function give_way()
-    local fiber = running.fiber
-    if fiber == nil then
-        return
-    elseif fiber.id ~= busy or fiber.csw ~= switches then
-        busy, switches, calls = fiber.id, fiber.csw, 0
-    end
-    calls = calls + 1
-    if calls >= MANY then
-        calls = 0
-        if fiber.on_yield == nil then
-            pcall(scheduler.yield)
-        end
-    end
-end
-
 -- Returns the result of a call into Python; or `failure` and the error, if the call has failed.
-local function outcome(failure, ...)
-    local ok, result = pcall(wait, ...)
-    give_way()
+local function result_of(failure, ok, result)
     if ok then
         return result
     elseif not errors.is(result) or result.type ~= 'SystemError' then
@@ -59,6 +35,23 @@ local function outcome(failure, ...)
     end
     errno(result.errno or 0)
     return failure, result
+end
+
+-- The outcome of a call during which no other fiber runs.
+local function immediate(failure, ...)
+    return result_of(failure, pcall(wait, ...))
+end
+
+-- The outcome of a call that gives way to other fibers. Short calls are made at once, and give way afterwards. A fiber that
+-- cannot wait, as in a function that C code calls, goes on.
+local function outcome(failure, ...)
+    local fiber = running.fiber
+    local switches = fiber and fiber.csw
+    local ok, result = pcall(wait, ...)
+    if fiber and fiber.csw == switches then
+        pcall(scheduler.yield)
+    end
+    return result_of(failure, ok, result)
 end
 
 local function decoded(packed, problem)
@@ -474,7 +467,7 @@ end
 -- Returns a list without a metatable, like Tarantool's.
 function fio.glob(pattern)
     check_paths('fio.glob(pattern)', pattern)
-    return decoded(outcome(nil, python.fio_glob(c_text(pattern))))
+    return decoded(immediate(nil, python.fio_glob(c_text(pattern))))
 end
 
 function fio.listdir(path)
@@ -492,25 +485,25 @@ function fio.chdir(path)
     if type(path) ~= 'string' then
         error('Usage: fio.chdir(path)')
     end
-    return (outcome(false, python.fio_chdir(c_text(path))))
+    return (immediate(false, python.fio_chdir(c_text(path))))
 end
 
 function fio.cwd()
-    return outcome(nil, python.fio_cwd())
+    return immediate(nil, python.fio_cwd())
 end
 
 -- Returns the previous mask; nothing changes without an argument.
 function fio.umask(mask)
     if mask == nil then
-        local present = outcome(nil, python.fio_umask(0))
-        outcome(nil, python.fio_umask(present))
+        local present = immediate(nil, python.fio_umask(0))
+        immediate(nil, python.fio_umask(present))
         return present
     end
     local bits = tonumber(mask)
     if bits == nil then
         arguments.bad(1, "cannot convert 'nil' to 'int'", 2)
     end
-    return outcome(nil, python.fio_umask(arguments.c_int(bits)))
+    return immediate(nil, python.fio_umask(arguments.c_int(bits)))
 end
 
 function fio.tempdir(base)

@@ -238,25 +238,23 @@ end
 
 -- ---- tests in tests --------------------------------------------------------------------------
 
-local function new_test(parent, name)
-    return setmetatable({
+-- Makes a new test, test(name), or also runs it and checks its plan, test(name, fun, ...).
+local function test(parent, name, fun, ...)
+    local made = setmetatable({
         parent = parent, name = name, level = parent and parent.level + 1 or 0, total = 0, failed = 0, planned = 0,
         trace = parent == nil or parent.trace, strict = false,
     }, test_mt)
-end
-
--- Makes a new test, test(name), or also runs it and checks its plan, test(name, fun, ...).
-function methods.test(parent, name, fun, ...)
-    local test = new_test(parent, name)
     if fun == nil then
-        return test
+        return made
     end
-    test:diag('%s', test.name)
-    fun(test, ...)
-    test:diag('%s: end', test.name)
-    local result = test:check()
+    made:diag('%s', made.name)
+    fun(made, ...)
+    made:diag('%s: end', made.name)
+    local result = made:check()
     return result
 end
+
+methods.test = test
 
 local function check_result(test)
     if test.planned ~= test.total then
@@ -286,7 +284,7 @@ end
 
 local function root_test(...)
     output.write('TAP version 13\n')
-    return methods.test(nil, ...)
+    return test(nil, ...)
 end
 
 return {test = root_test}

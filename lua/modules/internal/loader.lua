@@ -124,7 +124,7 @@ local function strict_loader(find, load)
         if type(found) == 'function' then
             return found
         end
-        error(("error loading module '%s' from file '%s':\n\t%s"):format(name, path, found), 4)
+        error(("error loading module '%s' from file '%s':\n\t%s"):format(name, path, found), 0)
     end)
 end
 

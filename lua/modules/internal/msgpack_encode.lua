@@ -404,6 +404,10 @@ local function metatable_of(cfg, value)
     local metatable
     if cfg.fail then
         metatable = getmetatable(value)
+        local kind = type(metatable)
+        if kind == 'boolean' or kind == 'number' then
+            cfg.fail(("attempt to index local 'mt' (a %s value)"):format(kind))
+        end
     else
         metatable = real_metatable(value)
     end

@@ -124,6 +124,9 @@ local function wait_ready(fd, mask, timeout)
         error(("bad argument #3 to 'iowait' (number expected, got %s)"):format(type(timeout)))
     end
     timeout = seconds < FOREVER and seconds or nil
+    if seconds <= 0 then
+        fiber.yield()    -- even without a wait other fibers run
+    end
     local ready = wait(python.socket_wait(fd, mask, timeout))
     fiber.testcancel()    -- even if there was no wait
     return ready

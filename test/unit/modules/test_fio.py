@@ -209,7 +209,7 @@ def test_paths_end_at_a_zero_byte(lua: Lua, tmp_path: Path) -> None:
 
 
 def test_a_loop_over_files_gives_way(lua: Lua, tmp_path: Path) -> None:
-    """Other fibers run, but an open transaction goes on, and so does a fiber that cannot wait or is cancelled."""
+    """Each call lets other fibers run, which ends a transaction. A fiber that cannot wait or is cancelled goes on."""
     assert lua(
         """local fio, fiber = require('fio'), require('fiber')
         local path = ...
@@ -229,4 +229,23 @@ def test_a_loop_over_files_gives_way(lua: Lua, tmp_path: Path) -> None:
         while not ended do fiber.sleep(0.001) end
         return is_committed, box.space.s:count(), inside, ended""",
         str(tmp_path / "made"),
-    ) == [True, 1, "b", True]
+    ) == [False, 0, "b", True]
+
+
+def test_calls_that_give_way(lua: Lua, tmp_path: Path) -> None:
+    """Calls on files do; those that only concern the process, and glob(), do not."""
+    assert lua(
+        """local fio, fiber = require('fio'), require('fiber')
+        local path = ...
+        local function gives_way(call, ...)
+            local has_run = false
+            fiber.new(function() has_run = true end)
+            call(...)
+            local result = has_run
+            fiber.yield()
+            return result
+        end
+        return gives_way(fio.stat, path), gives_way(fio.path.exists, path .. '/no'), gives_way(fio.listdir, path),
+            gives_way(fio.cwd), gives_way(fio.umask), gives_way(fio.glob, path .. '/*')""",
+        str(tmp_path),
+    ) == [True, True, True, False, False, False]
