@@ -95,7 +95,7 @@ def test_what_cannot_be_loaded_from_the_paths_is_an_error_of_its_own(tmp_path: P
         tmp_path,
         "package.setsearchroot('/nonexistent')\n"
         "package.path, package.cpath = './modules/?.lua', './.rocks/lib/tarantool/?.so'\n"
-        "print(pcall(require, 'broken'))\n"
+        "print(pcall(function() local made = require('broken') return made end))\n"
         "print(pcall(require, 'procedures'))\n"
         "os.exit(0)\n",
     )

@@ -100,6 +100,15 @@ def test_a_redirection_is_followed_unless_told_otherwise(lua: Lua, url: str) -> 
     ) == ["pong", 302]
 
 
+def test_numbers_that_libcurl_refuses_have_no_effect(lua: Lua, url: str) -> None:
+    assert lua(
+        HTTP
+        + """local options = {low_speed_time = -1/0, low_speed_limit = -1, proxy_port = 2^31}
+        return http.get(url .. '/pong', options).status""",
+        url,
+    ) == [200]
+
+
 def test_header_fields_are_bytes(lua: Lua, url: str) -> None:
     """Bytes of fields go and come as they are, also those that are not UTF-8."""
     assert lua(

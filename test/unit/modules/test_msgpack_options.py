@@ -142,6 +142,15 @@ def test_msgpackffi_takes_the_metatable_that_lua_sees(lua: Lua) -> None:
     assert lua(chunk) == ["shown"]
 
 
+def test_msgpackffi_refuses_a_table_whose_metatable_is_hidden_by_no_table(lua: Lua) -> None:
+    chunk = """local function try(hidden)
+        local ok, problem = pcall(require('msgpackffi').encode, setmetatable({1}, {__metatable = hidden}))
+        return ok or problem:match('%(.*%)')
+    end
+    return try(false), try(1), try('text')"""
+    assert lua(chunk) == ["(a boolean value)", "(a number value)", True]
+
+
 def test_a_connection_with_options_is_encoded(lua: Lua) -> None:
     """The metatable of a connection is hidden; without it the functions of the connection would be refused."""
     chunk = """local conn = require('net.box').connect('127.0.0.1:1', {wait_connected = false})
