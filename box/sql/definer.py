@@ -52,6 +52,8 @@ class Definer:
             ClientError: a definition is wrong, or an object does not exist or exists already.
             BoxError: the change of a system space raised it.
         """
+        # Their objects are visible, but not the rows that describe them.
+        self._dml.txns.storage.definitions.make_way(ctx.txn, None)
         if isinstance(statement, sql_nodes.CreateTable):
             return await self._create_table(ctx, statement)
         if isinstance(statement, sql_nodes.CreateIndex):

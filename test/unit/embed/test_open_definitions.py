@@ -107,6 +107,18 @@ def test_the_next_value_of_a_sequence_that_is_not_committed(tmp_path: Path) -> N
     run(main())
 
 
+def test_a_definition_in_sql_of_a_table_that_is_not_committed(tmp_path: Path) -> None:
+    async def alter(node: Node) -> None:
+        with pytest.raises(BoxError, match="Space 'T' does not exist"):
+            await node.execute("alter table t add column b int")
+
+    async def main() -> None:
+        async with Node(tmp_path, memtx_use_mvcc_engine=True) as node:
+            await _after(node, "box.execute('create table t (id int primary key)')", alter)
+
+    run(main())
+
+
 def test_work_on_other_spaces_leaves_it_alone(tmp_path: Path) -> None:
     async def main() -> None:
         async with Node(tmp_path, memtx_use_mvcc_engine=True) as node:
