@@ -43,6 +43,10 @@ class DefinitionChecks(Definer):
         if isinstance(statement, sql_nodes.CreateTrigger) and not statement.steps:
             self._space(ctx, statement.table)
             return
+        txns = self._dml.txns
+        is_alone = ctx.txn is None and txns.storage.allows_yield
+        if is_alone:
+            txns.begin(ctx)  # only transactions see the rows of definitions that are on their way to the log
         running = self.run(ctx, statement)
         try:
             running.send(None)  # it waits for nothing but changes
@@ -54,6 +58,8 @@ class DefinitionChecks(Definer):
                 raise
         finally:
             running.close()
+            if is_alone:
+                txns.rollback(ctx)
 
     def _check_readable(self, ctx: Context, space_id: SpaceId) -> None:
         """Check nothing: rights count when a statement runs."""

@@ -119,6 +119,20 @@ def test_a_definition_in_sql_of_a_table_that_is_not_committed(tmp_path: Path) ->
     run(main())
 
 
+def test_a_definition_is_prepared_while_another_is_written(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Node(tmp_path, memtx_use_mvcc_engine=True) as node:
+            made = asyncio.create_task(node.execute("create table t (id int primary key)"))
+            while "T" not in [space.name for space in node.space.values()]:
+                await asyncio.sleep(0)
+            async with await node.prepare("alter table t add column b int") as statement:
+                await made
+                await statement.execute()
+            assert await node.execute("select * from t") == []
+
+    run(main())
+
+
 def test_work_on_other_spaces_leaves_it_alone(tmp_path: Path) -> None:
     async def main() -> None:
         async with Node(tmp_path, memtx_use_mvcc_engine=True) as node:
