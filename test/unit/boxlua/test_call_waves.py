@@ -405,6 +405,17 @@ def test_an_error_names_no_caller_outside_of_lua(
     assert [shown(packet)[3] for packet in packets] == ["text"] * len(packets)
 
 
+def test_functions_of_the_dictionary_are_one_wave(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Functions with and without a body, also of an owner, need not leave a wave."""
+    monkeypatch.setattr(turns, "_ALONE", 10.0)
+    calls = [call("kept", 1), call("owned"), call("echo", 2), call("kept", 3), call("session")] * 8
+    packets, taken = _serve(numbered(calls), monkeypatch, tmp_path)
+    assert taken == [40]
+    assert [shown(packet)[0] for packet in packets] == list(range(1, 41))
+    results = [msgpack.unpackb(shown(packet)[3], strict_map_key=False)[0x30] for packet in packets[:5]]
+    assert results == [[1], [1, 0], [2], [3], [5, "guest", "binary", 0]]
+
+
 def test_a_wave_gives_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Functions that take longer than a turn are not served together."""
     busy = "local clock = require('clock') local e = clock.monotonic() + 0.004 while clock.monotonic() < e do end"
