@@ -11,6 +11,7 @@ local entry = require('internal.entry')
 local ffi = require('ffi')
 local bit = require('bit')
 local decoder = require('internal.msgpack_decode')
+local is_lazy = require('internal.cells').is_lazy
 local forget_fiber = require('box.direct').forget_fiber
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
@@ -250,7 +251,7 @@ local function answer(strand, sync, ...)
     end
     local size, large = encode_args_at(output + (pos + REPLY_SIZE), output_size - pos - REPLY_SIZE, ...)
     local fiber, verdict = strand.fiber, CLEAN
-    if fiber.has_context then
+    if not is_lazy(fiber.id) then    -- the fiber has a context
         verdict = call_is_clean()
         if verdict == OPEN then
             return IN_TRANSACTION
