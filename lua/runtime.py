@@ -231,10 +231,7 @@ class Runtime:
             return ctx  # for finalizers, which run when the Lua state is freed
         self.contexts[fiber_id] = ctx
         self._fiber_of[id(ctx)] = fiber_id
-        if fiber_id == self.cells[_LAZY]:
-            self.cells[_LAZY] = 0  # shows Lua that the context exists, without a call
-        else:
-            self._keep_context(fiber_id)
+        self._keep_context(fiber_id)
         return ctx
 
     @property
@@ -359,12 +356,8 @@ class Runtime:
         future.add_done_callback(done)
         return future
 
-    def finish(self, activation: int, fiber_id: int, ok: bool, *values: Any) -> None:
-        """Report the end of a call that had to wait; Lua calls it. `fiber_id` is that of the fiber with a Context that
-        has ended with the call, or 0.
-        """
-        if fiber_id:
-            self.fiber_ended(fiber_id)
+    def finish(self, activation: int, ok: bool, *values: Any) -> None:
+        """Report the end of a call that had to wait; Lua calls it."""
         waiter = self._activations.pop(activation, None)
         if waiter is None:
             return

@@ -13,8 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from box.iproto.interface import CallWaveLike
-from box.iproto.output import LARGE_SIZE
-from box.wire.reply import reply_array, reply_tuple
+from box.wire.reply import reply_tuple
 
 if TYPE_CHECKING:
     from box.errors import BoxError
@@ -59,10 +58,8 @@ class ServedCalls:
         dispatcher = server.dispatcher
 
         def on_wait(kind: int, ctx: RequestContext, number: int) -> bool:
-            wave.tell_end(number, partial(self._ended, connection, kind, ctx))
-            ctx.has_waited = True
-            server.in_flight += 1
-            connection.call_waits()
+            wave.tell_end(number, partial(dispatcher.function_ended, connection, kind, ctx))
+            dispatcher.function_waits(connection, ctx)
             return connection.takes_calls and server.in_flight <= server.limit and clock() < deadline
 
         def on_write(kind: int, sync: int, write: Pending) -> bool:
@@ -88,23 +85,6 @@ class ServedCalls:
             assert wave.context is not None
             dispatcher.function_ended(connection, wave.kind, wave.context, outcome)
         return count
-
-    def _ended(
-        self, connection: ServerConnection, kind: int, ctx: RequestContext, outcome: tuple[bytes] | BoxError
-    ) -> None:
-        """Reply to a function that has waited. Usual results need no more than that; `Dispatcher` does the rest."""
-        server = self._server
-        if type(outcome) is not tuple:
-            server.dispatcher.function_ended(connection, kind, ctx, outcome)
-            return
-        results = outcome[0]
-        if ctx.txn is not None or (size := len(results)) >= LARGE_SIZE:
-            server.dispatcher.function_ended(connection, kind, ctx, results)
-            return
-        ctx.has_ended = True
-        server.leave()
-        connection.reply(reply_array(ctx.sync, server.schema.version, results))
-        connection.call_ended(size)
 
     def _written(self, wave: CallWaveLike, connection: ServerConnection, kind: int, sync: int, write: Pending) -> None:
         """Reply to a function that has ended with a write. Fibers that earlier writes have woken go on before that."""

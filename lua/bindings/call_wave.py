@@ -188,7 +188,7 @@ class CallWave(Binding):
         ctx: _SharedContext = self.context or self.runtime.context_of(fiber_id)
         ctx.settle()
         self.context = self._owner = None
-        may_go_on = on_wait(state[_KIND], ctx, activation)
+        may_go_on = on_wait(self.kind, ctx, activation)
         is_done = state[_POSITION] >= self._size or state[_CHANGED] or session.credentials is not self._credentials
         return int(may_go_on and not is_done)
 
@@ -315,9 +315,13 @@ class CallWave(Binding):
             return _NO_RESULTS if value == _IN_TRANSACTION else cast(bytes, value)
         return decode_error(value)
 
-    def tell_end(self, number: int, ended: Callable[[Any], None]) -> None:
-        """Pass the results or the error of a function that waits to `ended`; results come as a tuple of one array."""
-        self.runtime.tell_end(number, ended)
+    def tell_end(self, number: int, ended: Callable[[bytes | BoxError], None]) -> None:
+        """Pass the results or the error of a function that waits to `ended`."""
+
+        def told(outcome: Values | BoxError) -> None:
+            ended(outcome if isinstance(outcome, BoxError) else cast(bytes, outcome[0]))
+
+        self.runtime.tell_end(number, told)
 
     def _attach(self, schema: Schema) -> None:
         self._schema = schema

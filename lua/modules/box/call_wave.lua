@@ -11,7 +11,6 @@ local entry = require('internal.entry')
 local ffi = require('ffi')
 local bit = require('bit')
 local decoder = require('internal.msgpack_decode')
-local is_lazy = require('internal.cells').is_lazy
 local forget_fiber = require('box.direct').forget_fiber
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
@@ -251,7 +250,7 @@ local function answer(strand, sync, ...)
     end
     local size, large = encode_args_at(output + (pos + REPLY_SIZE), output_size - pos - REPLY_SIZE, ...)
     local fiber, verdict = strand.fiber, CLEAN
-    if not is_lazy(fiber.id) then    -- the fiber has a context
+    if fiber.has_context then
         verdict = call_is_clean()
         if verdict == OPEN then
             return IN_TRANSACTION

@@ -75,11 +75,6 @@ function cells.show_lazy(id)
     shared[LAZY] = id
 end
 
--- Returns whether the context of a fiber shown by `show_lazy` is not made yet.
-function cells.is_lazy(id)
-    return shared[LAZY] == id
-end
-
 function cells.clocks_hold()
     return shared[CLOCKS_READ] ~= 0
 end

@@ -271,13 +271,11 @@ function scheduler.start_wave(handle, ...)
     local run = registry.get(handle)
     repeat
         local fiber = fiber_for_python(REQUEST_FIBER)
-        fiber.is_lazy = true
         cells.show_lazy(fiber.id)
         local strand = start_strand(fiber, run, ...)
         if strand.finished then
             return strand.ok, unpack(strand.results, 1, strand.count)
         end
-        fiber.has_context = true    -- at the latest, `call_waits` makes it
     until python.call_waits(strand.activation, fiber.id) == 0
     return true
 end

@@ -5,10 +5,9 @@
 -- function), that call runs on another strand of the same fiber, so that it may wait too; the innermost strand
 -- is the one that `wakeup` and `cancel` reach.
 local python = require('internal.python')
-local cells = require('internal.cells')
+local take_id = require('internal.cells').take_id
 
 local raw_create, raw_yield = coroutine.create, coroutine.yield
-local take_id, is_lazy = cells.take_id, cells.is_lazy
 local pcall, select, unpack = pcall, select, unpack
 
 -- A coroutine yields this when its strand has ended.
@@ -58,14 +57,9 @@ local function unlink(strand)
     end
 end
 
-local function has_context(fiber)
-    return fiber.has_context or fiber.is_lazy and not is_lazy(fiber.id)
-end
-
--- Python learns of the end here, unless `report` tells it.
-local function end_fiber(fiber, is_told, ok, ...)
+local function end_fiber(fiber, ok, ...)
     fiber.finished = true
-    if not is_told and has_context(fiber) then
+    if fiber.has_context then
         python.fiber_end(fiber.id)
     end
     if not fiber.joinable then
@@ -83,8 +77,7 @@ local function report(strand, ok, ...)
     end
     strand.ok = ok
     if strand.activation then
-        local ended = strand.is_first and has_context(strand.fiber) and strand.fiber.id or 0
-        python.finish(strand.activation, ended, ok, unpack(strand.results, 1, strand.count))
+        python.finish(strand.activation, ok, unpack(strand.results, 1, strand.count))
     end
 end
 
@@ -96,7 +89,7 @@ local function finish(strand, ok, ...)
     end
     unlink(strand)
     if strand.is_first then
-        end_fiber(strand.fiber, strand.activation ~= nil, ok, ...)
+        end_fiber(strand.fiber, ok, ...)
     end
     if strand.for_python then
         report(strand, ok, ...)
