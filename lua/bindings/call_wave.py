@@ -2,7 +2,7 @@
 
 ```
 state    uint32 x 8   position after the last packet taken, bytes of replies, CALLs, EVALs, type of the last request,
-                      schema version, whether the dictionary has changed
+                      schema version, whether the dictionary has changed, whether the user may not execute everything
 sync     double       the sync of the last request
 input    packets as they came
 output   reply packets
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from box.session import Session
     from lua.runtime import Runtime, Values
 
-_POSITION, _OUTPUT, _CALLS, _EVALS, _KIND, _VERSION, _CHANGED = range(7)
+_POSITION, _OUTPUT, _CALLS, _EVALS, _KIND, _VERSION, _CHANGED, _LIMITED = range(8)
 _STATE_SIZE: Final = 8
 _INPUT_SIZE: Final = 65536
 _OUTPUT_SIZE: Final = 131072
@@ -45,6 +45,8 @@ _U32: Final = 0xFFFFFFFF
 """A mask: the schema version has 32 bits in the shared memory, as in replies."""
 _CLEAN, _DIRTY, _OPEN = range(3)
 _DONE, _IN_TRANSACTION = range(2)
+_GLOBAL: Final = -1
+"""The result of `look_up` for a function that is not in `_func`."""
 _NO_RESULTS: Final = bytes((FIXARRAY,))
 
 
@@ -105,6 +107,8 @@ class CallWave(Binding):
         self._session: Session | None = None
         """The session of the running wave, or None."""
         self._credentials: Credentials | None = None
+        self._owner: Credentials | None = None
+        """The rights of the running function, or None if it has those of the session."""
         self._schema: Schema | None = None
         self._size = 0
         """The bytes of packets in `input`."""
@@ -124,10 +128,39 @@ class CallWave(Binding):
         state, sync, read, written = (float(ctypes.addressof(memory)) for memory in memories)
         return state, sync, read, written, _OUTPUT_SIZE
 
-    @exported("is_stored_function")
-    def is_stored(self, name: bytes) -> int:
-        """Return 1 for the name of a function in `_func`."""
-        return int(self.node.schema.function_by_name(text(name)) is not None)
+    @exported("call_look_up")
+    def look_up(self, name: bytes) -> int | tuple[int, bool] | None:
+        """Return how to call a function: the handle of its body, 0 if it is in `_func` without a body, `_GLOBAL` if it
+        is not there. A handle comes with True if the function runs with the rights of its owner.
+
+        Returns None if the general path has to serve the call: the user may not execute the function, or it is unusual.
+        """
+        schema = self.node.schema
+        function = schema.function_by_name(text(name))
+        if function is None:
+            return None if self._state[_LIMITED] else _GLOBAL
+        definition = function.definition
+        if definition.language != "LUA" or definition.takes_raw_args or definition.owner not in schema.users:
+            return None
+        if self._state[_LIMITED]:
+            assert self._credentials is not None
+            try:
+                function.check_access(self._credentials)
+            except BoxError:
+                return None
+        handle = 0 if function.handle is None else int(function.handle)
+        return (handle, True) if definition.setuid else handle
+
+    @exported("call_as_owner")
+    def run_as_owner(self, name: bytes) -> None:
+        """Give the running function, which is in `_func`, the rights of its owner until `is_clean` has found no change
+        of them.
+        """
+        schema = self.node.schema
+        function = schema.function_by_name(text(name))
+        assert function is not None
+        self._owner = schema.user(function.owner).credentials
+        self.runtime.ctx.credentials = self._owner
 
     @exported("call_is_clean")
     def is_clean(self) -> int:
@@ -138,12 +171,13 @@ class CallWave(Binding):
             return _CLEAN
         if ctx.txn is not None:
             return _OPEN
-        mine = self._credentials
-        return (
-            _DIRTY
-            if ctx.error is not None or ctx.credentials is not mine or session.credentials is not mine
-            else _CLEAN
-        )
+        mine, owner = self._credentials, self._owner
+        if ctx.error is not None or ctx.credentials is not (owner or mine) or session.credentials is not mine:
+            return _DIRTY
+        if owner is not None:
+            assert mine is not None
+            ctx.credentials, self._owner = mine, None
+        return _CLEAN
 
     @exported("call_waits")
     def goes_on(self, activation: int, fiber_id: int) -> int:
@@ -153,7 +187,7 @@ class CallWave(Binding):
         assert on_wait is not None
         ctx: _SharedContext = self.context or self.runtime.context_of(fiber_id)
         ctx.settle()
-        self.context = None
+        self.context = self._owner = None
         may_go_on = on_wait(self.kind, ctx, activation)
         is_done = state[_POSITION] >= self._size or state[_CHANGED] or session.credentials is not self._credentials
         return int(may_go_on and not is_done)
@@ -248,7 +282,7 @@ class CallWave(Binding):
         context of the last request, and the caller has to end a transaction that is open in it.
         """
         credentials = session.credentials
-        if self._session is not None or not may_execute_all(credentials):
+        if self._session is not None:
             return 0, None
         schema = self.node.schema
         if schema is not self._schema:
@@ -257,8 +291,8 @@ class CallWave(Binding):
         self._input[:size] = data[start : start + size] if start or size < len(data) else data
         state = self._state
         state[_POSITION] = state[_OUTPUT] = self._taken = self._served = 0
-        state[_VERSION] = schema.version & _U32
-        self._session, self._credentials, self.context = session, credentials, None
+        state[_VERSION], state[_LIMITED] = schema.version & _U32, not may_execute_all(credentials)
+        self._session, self._credentials, self._owner, self.context = session, credentials, None, None
         self._on_wait, self._on_write = on_wait, on_write
         try:
             outcome = self._outcome(self.runtime.start_wave(self._make_context, self._entry, size, seconds))

@@ -50,6 +50,9 @@ FIGURES = (
     Figure("iproto_call_none", "IPROTO call of echo(), 1,000 in flight", "1/s", "", True),
     Figure("iproto_call_replace_none", "IPROTO call of s:replace, 1,000 in flight, wal_mode none", "1/s", "", True),
     Figure("iproto_call_replace_write", "IPROTO call of s:replace, 1,000 in flight, wal_mode write", "1/s", "", True),
+    Figure(
+        "iproto_call_goes_on_write", "IPROTO call that goes on after s:replace, 1,000 in flight, write", "1/s", "", True
+    ),
     Figure("iproto_eval_none", "IPROTO eval, 1,000 in flight", "1/s", "", True),
     Figure("get", "s:get(id)", "us", "<= 3"),
     Figure("get_table", "s:get{id}", "us", "<= 3"),
@@ -191,7 +194,7 @@ def _iproto(executable: list[str], root: Path, scale: float) -> Values:
     values: Values = {}
     for wal_mode, names in (
         ("none", ("replace", "select", "update", "call", "call_replace", "eval")),
-        ("write", ("replace", "call_replace")),
+        ("write", ("replace", "call_replace", "call_goes_on")),
     ):
         with server(executable, root / wal_mode, wal_mode) as (uri, console, startup):
             values["startup"] = min(values.get("startup", startup), startup)

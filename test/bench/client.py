@@ -36,6 +36,7 @@ _REQUESTS: dict[str, Callable[[asynctnt.Connection, int], Awaitable[object]]] = 
     "update": lambda connection, number: connection.update("bench", [number], [["=", 1, "other"]]),
     "call": lambda connection, number: connection.call("echo", [number]),
     "call_replace": lambda connection, number: connection.call("stored", [number]),
+    "call_goes_on": lambda connection, number: connection.call("stored_first", [number]),
     "eval": lambda connection, number: connection.eval("return ...", [number]),
 }
 

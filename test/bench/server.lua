@@ -12,6 +12,11 @@ function stored(id)
     return space:replace{id, 'name', 1.5}
 end
 
+function stored_first(id)
+    local tuple = space:replace{id, 'name', 1.5}
+    return tuple[1]
+end
+
 function echo(...)
     return ...
 end

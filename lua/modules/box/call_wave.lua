@@ -11,6 +11,7 @@ local entry = require('internal.entry')
 local ffi = require('ffi')
 local bit = require('bit')
 local decoder = require('internal.msgpack_decode')
+local forget_fiber = require('box.direct').forget_fiber
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local registry = require('internal.registry')
@@ -25,7 +26,7 @@ local decode_args_at, encode_args, encode_args_at = msgpack.decode_args_at, msgp
 local getinfo = debug.getinfo
 local getfenv, globals, rawget, select, type = getfenv, _G, rawget, select, type
 local seconds = python.seconds or require('clock').monotonic
-local call_is_clean, call_ends_with = python.call_is_clean, python.call_ends_with
+local call_is_clean, call_ends_with, call_look_up = python.call_is_clean, python.call_ends_with, python.call_look_up
 
 local M = {}
 
@@ -37,8 +38,9 @@ local state, syncs = ffi.cast('uint32_t *', state_address), ffi.cast('double *',
 local input, output = ffi.cast('const uint8_t *', input_address), ffi.cast('uint8_t *', output_address)
 
 -- Places in `state`: the positions after the last packet and after the replies, the number of requests of each type
--- since Python has read them, the type of the last request, the schema version, and 1 once the dictionary has changed.
-local POS, OUT, CALLS, EVALS, KIND, VERSION, CHANGED = 0, 1, 2, 3, 4, 5, 6
+-- since Python has read them, the type of the last request, the schema version, 1 once the dictionary has changed, and 1
+-- for a user who may not execute everything.
+local POS, OUT, CALLS, EVALS, KIND, VERSION, CHANGED, LIMITED = 0, 1, 2, 3, 4, 5, 6, 7
 local CALL, EVAL = 0x0a, 0x08
 local FUNCTION_NAME, EXPRESSION, TUPLE = 0x22, 0x27, 0x21
 -- ce <u32 length> 83 00 ce <u32 0> 01 cf <u64 sync> 05 ce <u32 schema version> 81 30 dd <u32 count>, see
@@ -155,17 +157,29 @@ end
 
 -- Name -> true for a global function of exactly this name, false for one that is found step by step, nil if it is not
 -- yet looked up. Names of functions in _func are not in it.
-local plain_names = {}
+local plain_names, plain_count = {}, 0
+local NAMES_MOST = 4096
+-- The result of `look_up` for a name that is not in _func.
+local GLOBAL = -1
 
--- Returns whether a request for this name needs the dictionary.
-local function is_stored(name)
-    if plain_names[name] ~= nil then
-        return false
-    elseif python.is_stored_function(name) == 1 then
-        return true
+local function is_plain(name)
+    return name:find('[.:]') == nil and tonumber(name) == nil
+end
+
+-- Returns GLOBAL, the handle of the body of a function in _func, or 0 for one without a body; and true if it runs with
+-- the rights of its owner. Returns nil if Python shall serve the call, as when the user may not execute the function.
+local function look_up(name)
+    if plain_names[name] ~= nil and get_state(LIMITED) == 0 then
+        return GLOBAL
     end
-    plain_names[name] = name:find('[.:]') == nil and tonumber(name) == nil
-    return false
+    local handle, is_of_owner = call_look_up(name)
+    if handle == GLOBAL then
+        if plain_count >= NAMES_MOST then
+            plain_names, plain_count = {}, 0
+        end
+        plain_names[name], plain_count = is_plain(name), plain_count + 1
+    end
+    return handle, is_of_owner
 end
 
 -- Text of EVAL -> its compiled functions that no request runs. A function that has failed or changed its environment
@@ -262,12 +276,27 @@ local function answer_eval(strand, sync, text, args)
     return result
 end
 
-local function answer_call(strand, sync, name, args)
-    local found = plain_names[name] and rawget(globals, name)
+-- Runs a function by its name, or by the handle of its body if that is not 0.
+local function answer_call(strand, sync, name, handle, args)
+    local found
+    if handle > 0 then
+        found = registry.get(handle)
+    elseif plain_names[name] or handle == 0 and is_plain(name) then
+        found = rawget(globals, name)
+    end
     if type(found) == 'function' then
         return answer(strand, sync, outermost(found, decode_args_at(input, args)))
     end
     return answer(strand, sync, outermost(M.call_by_name, name, decode_args_at(input, args)))
+end
+
+-- As `answer_call`, for a function that runs with the rights of its owner.
+local function answer_call_of_owner(strand, sync, name, handle, args)
+    python.call_as_owner(name)
+    forget_fiber()
+    local result = answer_call(strand, sync, name, handle, args)
+    forget_fiber()
+    return result
 end
 
 -- The time when the wave began, in seconds.
@@ -276,7 +305,7 @@ local start = 0
 local function begin()
     start = seconds()
     if get_state(CHANGED) ~= 0 then
-        plain_names = {}
+        plain_names, plain_count = {}, 0
         state[CHANGED] = 0
     end
 end
@@ -297,13 +326,18 @@ local function serve(limit, budget)
         end
         local text = get_text(at, size)
         if kind == EVAL then
+            if get_state(LIMITED) ~= 0 then
+                return DONE
+            end
             take(sync, kind, stop)
             result = answer_eval(strand, sync, text, args)
-        elseif is_stored(text) then
-            return DONE
         else
+            local handle, is_of_owner = look_up(text)
+            if handle == nil then
+                return DONE
+            end
             take(sync, kind, stop)
-            result = answer_call(strand, sync, text, args)
+            result = (is_of_owner and answer_call_of_owner or answer_call)(strand, sync, text, handle, args)
         end
         pos = stop
     until result ~= nil or seconds() - start > budget

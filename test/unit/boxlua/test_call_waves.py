@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,10 @@ import uvloop
 from box.embed import LuaInstance
 from box.iproto import turns
 from box.iproto.calling import FIRST
-from box.iproto.served_calls import ServedCalls
-from box.wire.constants import GREETING_SIZE, RequestType
-from box.wire.error import decode_error_body
-from box.wire.packet import packet_bounds
-from box.wire.row import Row, decode_row, encode_packet
+from box.wire.constants import RequestType
+from box.wire.row import Row, decode_row
 from lua.bindings.call_wave import CallWave
+from test.unit.boxlua.calls_support import Client, call, evaluate, general_path, numbered, shown
 
 SERVER = b"""
 box.cfg{listen = '127.0.0.1:0', wal_mode = (...), memtx_use_mvcc_engine = false}
@@ -217,14 +215,6 @@ _TEXTS = [
 ]
 
 
-def _call(name: str, *arguments: Any) -> Row:
-    return Row(RequestType.CALL, body=msgpack.packb({0x22: name, 0x21: list(arguments)}))
-
-
-def _eval(text: str, *arguments: Any) -> Row:
-    return Row(RequestType.EVAL, body=msgpack.packb({0x27: text, 0x21: list(arguments)}))
-
-
 def _odd(choice: random.Random) -> Row:
     """Generate a packet in an unusual form, or a wrong one."""
     return choice.choice(
@@ -262,11 +252,11 @@ def _program(seed: int) -> list[Row]:
     while len(rows) < 250:
         kind = choice.random()
         if kind < 0.45:
-            rows += [_call(*choice.choice(_FIXED[:7])) for _ in range(choice.randrange(1, 12))]
+            rows += [call(*choice.choice(_FIXED[:7])) for _ in range(choice.randrange(1, 12))]
         elif kind < 0.8:
-            rows.append(_call(*choice.choice(_FIXED)))
+            rows.append(call(*choice.choice(_FIXED)))
         elif kind < 0.92:
-            rows.append(_eval(choice.choice(_TEXTS), choice.randrange(5)))
+            rows.append(evaluate(choice.choice(_TEXTS), choice.randrange(5)))
         else:
             rows.append(_odd(choice))
     syncs = (1, 100, 200, 60_000, 2**31, 2**40, 2**53 + 1)
@@ -285,56 +275,15 @@ def _waiting_program(seed: int) -> list[Row]:
         rows.append(
             choice.choice(
                 [
-                    _call(choice.choice(["put", "twice", "yields", "sleeps", "put"]), number),
-                    _call(choice.choice(["yields_then_fails", "yields_open", "open", "fails_open", "echo"]), number),
-                    _call(
-                        *choice.choice([("session",), ("fails", "no"), ("yields_large", 3000), ("get", 77), ("su",)])
-                    ),
-                    _eval(choice.choice(texts), number),
-                    _eval("box.space.waves:replace{...} return box.space.waves:get{...}", number),
+                    call(choice.choice(["put", "twice", "yields", "sleeps", "put"]), number),
+                    call(choice.choice(["yields_then_fails", "yields_open", "open", "fails_open", "echo"]), number),
+                    call(*choice.choice([("session",), ("fails", "no"), ("yields_large", 3000), ("get", 77), ("su",)])),
+                    evaluate(choice.choice(texts), number),
+                    evaluate("box.space.waves:replace{...} return box.space.waves:get{...}", number),
                 ]
             )
         )
-    return _numbered(rows)
-
-
-class _Client:
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-        self._data = b""
-
-    @classmethod
-    async def connect(cls, instance: LuaInstance) -> _Client:
-        host, port = str(instance.node.iproto.bound_address).rsplit(":", 1)
-        client = cls(*await asyncio.open_connection(host, int(port)))
-        await client._reader.readexactly(GREETING_SIZE)
-        return client
-
-    async def ask(self, rows: list[Row]) -> list[bytes]:
-        """Return all packets that answer these requests, in order, pushed messages included."""
-        self._writer.write(b"".join(encode_packet(row) for row in rows))
-        replies: list[bytes] = []
-        left = len(rows)
-        while left:
-            while len(self._data) < 5 or packet_bounds(self._data, 0)[1] > len(self._data):
-                more = await asyncio.wait_for(self._reader.read(1 << 20), 20)
-                assert more, "the server has closed the connection"
-                self._data += more
-            start, stop = packet_bounds(self._data, 0)
-            replies.append(self._data[start:stop])
-            left -= decode_row(replies[-1]).type != RequestType.CHUNK
-            self._data = self._data[stop:]
-        return replies
-
-    def close(self) -> None:
-        self._writer.close()
-
-
-@contextmanager
-def _general_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with monkeypatch.context() as patch:
-        patch.setattr(ServedCalls, "serve", lambda self, connection, data, pos, deadline: (pos, 0))
-        yield
+    return numbered(rows)
 
 
 def _batches(rows: list[Row], wal_mode: str) -> Iterator[list[Row]]:
@@ -355,7 +304,7 @@ async def _answers(
     instance = LuaInstance(directory, flavour=flavour)
     try:
         await instance.runtime.eval(SERVER, msgpack.packb([wal_mode]))
-        client = await _Client.connect(instance)
+        client = await Client.connect(instance)
         batches = [rows] if are_together else _batches(rows, wal_mode)
         packets = [packet for batch in batches for packet in await client.ask(batch)]
         totals = {name: counter["total"] for name, counter in instance.node.stats.show_box().items()}
@@ -363,14 +312,6 @@ async def _answers(
         return [packets, totals]
     finally:
         await instance.stop()
-
-
-def _shown(packet: bytes) -> Any:
-    row = decode_row(packet)
-    if row.type & 0x8000:
-        error = decode_error_body(row.type, row.body)
-        return row.sync, row.schema_version, row.type, error.message, error.type, error.file, error.line
-    return row.sync, row.schema_version, row.type, row.body
 
 
 @pytest.mark.parametrize("wal_mode", ["none", "write"])
@@ -386,10 +327,10 @@ def test_replies_are_those_of_the_general_path(
         (tmp_path / name).mkdir()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         found, totals = runner.run(_answers(rows, wal_mode, str(tmp_path / "waves")))
-        with _general_path(monkeypatch):
+        with general_path(monkeypatch):
             wanted, wanted_totals = runner.run(_answers(rows, wal_mode, str(tmp_path / "general")))
     by_sync = {row.sync: row for row in rows}
-    left, right = sorted(map(_shown, found)), sorted(map(_shown, wanted))
+    left, right = sorted(map(shown, found)), sorted(map(shown, wanted))
     if wal_mode == "write":
         # The time of the disk decides whether a reply tells the version before a change of the schema or after it.
         left, right = ([(sync, *rest) for sync, _, *rest in replies] for replies in (left, right))
@@ -408,11 +349,11 @@ def test_replies_of_functions_that_wait_are_those_of_the_general_path(
     monkeypatch.chdir(tmp_path)
     answers: list[list[Any]] = []
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        for name, path in (("waves", nullcontext()), ("general", _general_path(monkeypatch))):
+        for name, path in (("waves", nullcontext()), ("general", general_path(monkeypatch))):
             (tmp_path / name).mkdir()
             with path:
                 packets, totals = runner.run(_answers(rows, wal_mode, str(tmp_path / name), are_together=True))
-            answers.append([*sorted(map(_shown, packets)), totals])
+            answers.append([*sorted(map(shown, packets)), totals])
     for mine, other in zip(*answers, strict=True):
         assert mine == other
 
@@ -433,13 +374,9 @@ def _serve(rows: list[Row], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     return packets, taken
 
 
-def _numbered(rows: list[Row]) -> list[Row]:
-    return [Row(row.type, sync=number, body=row.body) for number, row in enumerate(rows, 1)]
-
-
 def test_requests_of_a_read_are_one_wave(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Requests of one read that need no Python, or that share a context, are served with few entries into Lua."""
-    rows = _numbered([_call("echo", n) for n in range(40)] + [_call("put", n) for n in range(40)])
+    rows = numbered([call("echo", n) for n in range(40)] + [call("put", n) for n in range(40)])
     packets, taken = _serve(rows, monkeypatch, tmp_path)
     assert [decode_row(packet).sync for packet in packets] == list(range(1, 81))
     assert sum(taken) == 80
@@ -449,7 +386,7 @@ def test_requests_of_a_read_are_one_wave(monkeypatch: pytest.MonkeyPatch, tmp_pa
 def test_a_wave_goes_on_behind_functions_that_wait(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """One entry into Lua runs as many functions that wait as the connection may have."""
     monkeypatch.setattr(turns, "_ALONE", 10.0)
-    rows = _numbered([_call("yields", n) for n in range(40)] + [_call("echo", n) for n in range(60)])
+    rows = numbered([call("yields", n) for n in range(40)] + [call("echo", n) for n in range(60)])
     packets, taken = _serve(rows, monkeypatch, tmp_path)
     assert sorted(decode_row(packet).sync for packet in packets) == list(range(1, 101))
     assert taken[0] == FIRST
@@ -461,17 +398,28 @@ def test_an_error_names_no_caller_outside_of_lua(
     is_wave: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The caller of a requested function is no Lua function, as in Tarantool, so error(text, 2) shows no place."""
-    calls = [_call(name, "text", level) for name in ("blames", "deep.er.blames", "callable_blames") for level in (2, 3)]
-    texts = [_eval(f"error('text', {level})") for level in (2, 3)]
-    with nullcontext() if is_wave else _general_path(monkeypatch):
-        packets, _ = _serve(_numbered(calls + texts), monkeypatch, tmp_path)
-    assert [_shown(packet)[3] for packet in packets] == ["text"] * len(packets)
+    calls = [call(name, "text", level) for name in ("blames", "deep.er.blames", "callable_blames") for level in (2, 3)]
+    texts = [evaluate(f"error('text', {level})") for level in (2, 3)]
+    with nullcontext() if is_wave else general_path(monkeypatch):
+        packets, _ = _serve(numbered(calls + texts), monkeypatch, tmp_path)
+    assert [shown(packet)[3] for packet in packets] == ["text"] * len(packets)
+
+
+def test_functions_of_the_dictionary_are_one_wave(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Functions with and without a body, also of an owner, need not leave a wave."""
+    monkeypatch.setattr(turns, "_ALONE", 10.0)
+    calls = [call("kept", 1), call("owned"), call("echo", 2), call("kept", 3), call("session")] * 8
+    packets, taken = _serve(numbered(calls), monkeypatch, tmp_path)
+    assert taken == [40]
+    assert [shown(packet)[0] for packet in packets] == list(range(1, 41))
+    results = [msgpack.unpackb(shown(packet)[3], strict_map_key=False)[0x30] for packet in packets[:5]]
+    assert results == [[1], [1, 0], [2], [3], [5, "guest", "binary", 0]]
 
 
 def test_a_wave_gives_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Functions that take longer than a turn are not served together."""
     busy = "local clock = require('clock') local e = clock.monotonic() + 0.004 while clock.monotonic() < e do end"
-    packets, taken = _serve(_numbered([_eval(busy)] * 10), monkeypatch, tmp_path)
+    packets, taken = _serve(numbered([evaluate(busy)] * 10), monkeypatch, tmp_path)
     assert len(packets) == 10
     assert taken == [1] * 10
 
@@ -489,11 +437,11 @@ def _writing_program(seed: int) -> list[Row]:
     choice, rows = random.Random(seed), []
     for number in range(1000, 1200):
         name = choice.choice([*_LAST_WRITES, "puts_then_fails", "puts_in_new_fiber", "echo", "session"])
-        rows += [_call("put", number), _call(name, number)]
-        rows.append(_eval("return box.space.waves:replace{...}", number, choice.randrange(5)))
+        rows += [call("put", number), call(name, number)]
+        rows.append(evaluate("return box.space.waves:replace{...}", number, choice.randrange(5)))
         if choice.random() < 0.1:
-            rows.append(_call("box.space.waves:replace", [number, "directly"]))
-    return _numbered(rows)
+            rows.append(call("box.space.waves:replace", [number, "directly"]))
+    return numbered(rows)
 
 
 @pytest.mark.parametrize("trouble", ["", _FAILING, _SYNCHRONOUS])
@@ -506,15 +454,15 @@ def test_functions_that_end_with_a_write_get_the_replies_of_the_general_path(
     size = 40
     if trouble:  # then the error of a write depends on whether it is behind another one that fails
         rows, size = rows[:200], 1
-    ends = [_eval("return box.error.injection.set('ERRINJ_WAL_WRITE', false), s:select({}, {limit = 1000})")]
+    ends = [evaluate("return box.error.injection.set('ERRINJ_WAL_WRITE', false), s:select({}, {limit = 1000})")]
     monkeypatch.setattr("test.unit.boxlua.test_call_waves.SERVER", SERVER + b"rawset(_G, 's', s)\n" + trouble.encode())
     monkeypatch.chdir(tmp_path)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        for name, path in (("waves", nullcontext()), ("general", _general_path(monkeypatch))):
+        for name, path in (("waves", nullcontext()), ("general", general_path(monkeypatch))):
             (tmp_path / name).mkdir()
             with path:
                 packets, totals = runner.run(_served_in_batches(rows, ends, size, str(tmp_path / name)))
-            answers.append([*sorted(map(_shown, packets)), totals])
+            answers.append([*sorted(map(shown, packets)), totals])
     for mine, other in zip(*answers, strict=True):
         assert mine == other
 
@@ -523,7 +471,7 @@ async def _served_in_batches(rows: list[Row], ends: list[Row], size: int, direct
     instance = LuaInstance(directory)
     try:
         await instance.runtime.eval(SERVER, msgpack.packb(["write"]))
-        client = await _Client.connect(instance)
+        client = await Client.connect(instance)
         packets = [
             packet for start in range(0, len(rows), size) for packet in await client.ask(rows[start : start + size])
         ]
@@ -546,8 +494,8 @@ def test_a_function_that_ends_with_a_write_keeps_no_fiber(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(CallWave, "_exports", {**CallWave._exports, "counted": "call_waits"})
     monkeypatch.setattr(CallWave, "counted", counted, raising=False)
-    rows = _numbered(
-        [_call(name, 7) for name in ("put", "changes", "passes_on", "removes", "catches", "puts_late", "put")]
+    rows = numbered(
+        [call(name, 7) for name in ("put", "changes", "passes_on", "removes", "catches", "puts_late", "put")]
     )
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         packets, _ = runner.run(_answers(rows, "write", str(tmp_path), are_together=True))
@@ -557,7 +505,7 @@ def test_a_function_that_ends_with_a_write_keeps_no_fiber(monkeypatch: pytest.Mo
 
 def test_a_function_that_waited_first_goes_on_before_later_replies(tmp_path: Path) -> None:
     """A reply that waits for the log does not overtake functions whose writes were before."""
-    rows = _numbered([_call("puts_late", 1), *[_call("put", number) for number in range(2, 10)]])
+    rows = numbered([call("puts_late", 1), *[call("put", number) for number in range(2, 10)]])
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         packets, _ = runner.run(_answers(rows, "write", str(tmp_path), are_together=True))
     assert [decode_row(packet).sync for packet in packets] == list(range(1, 10))
