@@ -26,10 +26,12 @@ if TYPE_CHECKING:
 _COLUMN: Final = re.compile(r"\w+\.c[0-9]+")
 """Matches an operand that costs nothing to mention several times."""
 _LARGE: Final = 2.0**63
+_AS_KIND: Final = {"int": "lb_as_whole", "real": "lb_as_double"}
+"""The functions that turn a number into one of a kind, for operands that are mentioned once."""
 
 
 def compared_numbers(op: str, left: Typed, right: Typed, call: str) -> str | None:
-    """Return the SQL of a comparison of two numbers; None if one is no number, or costs too much to mention twice.
+    """Return the SQL of a comparison of two numbers; None if one is no number, or if there is only Python's comparison.
 
     `call` is the SQL of the comparison in Python, for values that SQLite does not know.
     """
@@ -37,11 +39,14 @@ def compared_numbers(op: str, left: Typed, right: Typed, call: str) -> str | Non
         return None
     if op == "=":
         for plain, other in ((left, right), (right, left)):
-            if plain.kind in ("int", "real") and plain.kind != other.kind and _COLUMN.fullmatch(other.sql):
+            if plain.kind in ("int", "real") and plain.kind != other.kind:
                 if plain.kind == "real" and other.kind == "int":
                     continue  # the other way round
                 is_key = plain.column is not None and plain.column.leads_index
-                return f"({plain.sql} = {_as_kind(other.sql, plain.kind, is_key)})"
+                if _COLUMN.fullmatch(other.sql):
+                    return f"({plain.sql} = {_as_kind(other.sql, plain.kind, is_key)})"
+                if plain.column is not None:
+                    return f"({plain.sql} = {_AS_KIND[plain.kind]}({other.sql}, {int(is_key)}))"
     if not (_COLUMN.fullmatch(left.sql) and _COLUMN.fullmatch(right.sql)):
         return None
     are_known = f"typeof({left.sql}) <> 'blob' AND typeof({right.sql}) <> 'blob'"

@@ -221,3 +221,20 @@ def test_great_indexes_have_parts(monkeypatch: pytest.MonkeyPatch, columns: list
     while index.free_some():
         steps += 1
     assert steps == 13
+
+
+@pytest.mark.parametrize(
+    ("condition", "count"),
+    [("l.id = i - 1", 50), ("l.n = i - 12", 51), ("l.d = (i - 1) / 2.0", 51), ("l.id = i + 0.5", 0)],
+)
+def test_a_computed_number_finds_its_rows(tables: Any, condition: str, count: int) -> None:
+    db, left, _ = tables
+    counted = "with recursive q (i) as (values (1) union all select i + 1 from q where i < 50)"
+    before = _reads(db)
+    found = db.sql(f"{counted} select i, l.id from q join l on {condition}")
+    assert _reads(db) - before < 600
+    numbers = {"l.id": 0, "l.n": 1, "l.d": 6}
+    column, _, text = condition.partition(" = ")
+    rows = [[i, row[0]] for i in range(1, 51) for row in left if row[numbers[column]] == eval(text, {"i": i})]
+    assert sorted(found) == rows
+    assert len(rows) == count
