@@ -28,7 +28,6 @@ _OF_SCHEMA: Final = (
     "cursor",
     "function",
     "index",
-    "is",
     "password",
     "reads",
     "schema",
