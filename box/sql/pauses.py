@@ -1,7 +1,7 @@
 """The pauses of a long query, in which the loop serves others.
 
 SQLite calls `Pauses.look` after every thousand steps of its program, and while it merges what it sorts. A query that
-has run for some milliseconds waits for the next turn of the loop. All its reads are of one moment: at its first pause
+has run for a millisecond waits for the next turn of the loop. All its reads are of one moment: at its first pause
 the indexes of its tables are frozen (`box.index.frozen`), so that it finds what it would have found without a pause.
 
 A query inside a transaction never waits, as in Tarantool. Its pauses only tell whether it should go on on copies of the
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from box.session import Context
     from box.txn.reads import Reader
 
-_TURN: Final = 0.002
+_TURN: Final = 0.001
 """The longest part of a query that runs without a pause, in seconds."""
 
 
