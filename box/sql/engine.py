@@ -297,7 +297,7 @@ class Sql:
     async def _run(self, ctx: Context, parsed: sql_nodes.Parsed, values: Sequence[Value]) -> Result:
         statement = parsed.statement
         if isinstance(statement, sql_nodes.Select):
-            return await self._select(ctx, parsed.key, statement, values)
+            return await self._queries.select(ctx, parsed.key, statement, values)
         if isinstance(statement, sql_nodes.TransactionStep):
             return await self._transactions.run(ctx, statement)
         if isinstance(statement, sql_nodes.SetSession):
@@ -313,14 +313,6 @@ class Sql:
             return await self._atomic(ctx, "ABORT", lambda: self._change(ctx, parsed, values))
         definition = statement
         return await self._atomic(ctx, "ABORT", lambda: self._definer.run(ctx, definition))
-
-    async def _select(self, ctx: Context, key: Hashable, select: sql_nodes.Select, values: Sequence[Value]) -> Rows:
-        try:
-            return await self._queries.select(ctx, key, select, values)
-        except RaisedError:
-            if ctx.txn is not None:
-                self._txns.rollback_open(ctx, ctx.txn)
-            raise
 
     def _explain(self, ctx: Context, key: Hashable, explained: sql_nodes.Explain, values: Sequence[Value]) -> Rows:
         compiled = self._query_of(ctx, key, explained.statement, values)

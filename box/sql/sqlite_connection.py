@@ -397,11 +397,8 @@ def _trim(text: Any, side: str, *chars: Any) -> Stored:
     return store(builtins.trim(load(text), side, load(chars[0]), True))
 
 
-# These errors of queries roll back the whole transaction, as in Tarantool.
-
-
 def _second_row() -> None:
-    raise_error("ROLLBACK", "Expression subquery returned more than 1 row")
+    raise execute_error("Expression subquery returned more than 1 row")
 
 
 def _wrong_count(name: str, expected: str, count: int) -> None:
@@ -421,7 +418,7 @@ def _offset(limit: Any, stored: Any) -> int:
     """
     offset = _count_of_rows(stored, "OFFSET")
     if offset + _count_of_rows(limit, "LIMIT") > UINT_MAX:
-        raise_error("ROLLBACK", "sum of LIMIT and OFFSET values should not result in integer overflow")
+        raise execute_error("sum of LIMIT and OFFSET values should not result in integer overflow")
     return min(offset, 2**62)
 
 
@@ -434,10 +431,9 @@ def _count_of_rows(stored: Any, clause: str) -> int:
     if type(value) is float and value.is_integer():
         value = int(value)
     if type(value) is not int or value < 0:
-        clause = clause.replace("SINGLE", "LIMIT")
-        raise_error("ROLLBACK", f"Only positive integers are allowed in the {clause} clause")
+        raise execute_error(f"Only positive integers are allowed in the {clause.replace('SINGLE', 'LIMIT')} clause")
     if clause == "SINGLE" and value > 1:
-        raise_error("ROLLBACK", "Expression subquery could be limited only with 1")
+        raise execute_error("Expression subquery could be limited only with 1")
     return value
 
 

@@ -25,25 +25,6 @@ def test_a_statement_is_all_or_nothing(filled: Session) -> None:
     assert filled.sql("select * from t") == [[1], [3]]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "select * from t limit -1",
-        "select * from t limit 1 offset -1",
-        "select * from t limit 1.5",
-        "select (select id from t)",
-        "insert into t select id + 10 from t limit null",
-        "delete from t where id in (select id from t limit -1)",
-    ],
-)
-def test_a_wrong_limit_and_a_second_row_end_the_transaction(filled: Session, text: str) -> None:
-    filled.sql("start transaction")
-    filled.sql("insert into t values (2)")
-    assert filled.error(text)[0] == "SQL_EXECUTE"
-    assert filled.error("rollback")[1].endswith("cannot rollback - no transaction is active")
-    assert filled.sql("select * from t") == [[1]]
-
-
 def test_a_rollback_takes_back_rows_and_definitions(filled: Session) -> None:
     filled.sql("start transaction")
     filled.sql("insert into t values (2)")
