@@ -25,6 +25,20 @@ def test_a_statement_is_all_or_nothing(filled: Session) -> None:
     assert filled.sql("select * from t") == [[1], [3]]
 
 
+@pytest.mark.parametrize(
+    "text", ["select * from t limit -1", "select (select id from t)", "insert into c values (1, 9)"]
+)
+def test_an_error_leaves_the_transaction_open(filled: Session, text: str) -> None:
+    """Tarantool 2.8.1 rolls it back: what a program does next would be committed without what it did before."""
+    filled.sql("create table c (id int primary key, parent int references t)")
+    filled.sql("start transaction")
+    filled.sql("insert into t values (2)")
+    assert filled.error(text)[0] == "SQL_EXECUTE"
+    filled.sql("insert into t values (3)")
+    filled.sql("commit")
+    assert filled.sql("select * from t") == [[1], [2], [3]]
+
+
 def test_a_rollback_takes_back_rows_and_definitions(filled: Session) -> None:
     filled.sql("start transaction")
     filled.sql("insert into t values (2)")
