@@ -300,14 +300,26 @@ class TransactionManager:
         if txn.ctx is None or txn.state in (TxnState.TIMED_OUT, TxnState.ABORTED):
             return
         if not txn.nesting:  # a trigger that waits now belongs to an open statement, which is undone at the end
-            self.undo_to(txn, 0)
+            self._take_back(txn)
         txn.state = TxnState.TIMED_OUT
         txn.engine = None  # the next statement binds the engine again, and then finds the state TIMED_OUT
 
     def _end_in_conflict(self, txn: Transaction) -> None:
         """Undo the changes of an open transaction. Its next statement or commit raises TRANSACTION_CONFLICT."""
-        self.undo_to(txn, 0)
+        self._take_back(txn)
         txn.state = TxnState.CONFLICTED
+
+    def _take_back(self, txn: Transaction) -> None:
+        """Undo all changes of a transaction that stays open, and executes no further statement.
+
+        Those of a large one are invisible at once, and leave the indexes some in each turn.
+        """
+        if self.storage.undo_whole(txn):
+            txn.is_taken_back, txn.statements = True, []
+            forget_gathered(txn)
+            self.storage.forget_writes(txn)
+        else:
+            self.undo_to(txn, 0)
 
     # -- savepoints
 

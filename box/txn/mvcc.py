@@ -230,7 +230,7 @@ class MvccStorage(VersionedReads):
             self._take_back(txn, written, places)
         if len(txn.statements) < slots.MANY:
             return False
-        # An aborted transaction is invisible, so its writes may be taken out later.
+        # A transaction that is aborted or taken back is invisible, so its writes may be taken out later.
         if txn.psn:
             self._refresh_replaces(written, written.shared)
         txn.run_rollback_hooks()
@@ -425,6 +425,9 @@ class MvccStorage(VersionedReads):
         if self.definitions.owner is txn:
             self.definitions.release()
         self._leave(txn)
+        self.forget_writes(txn)
+
+    def forget_writes(self, txn: Transaction) -> None:
         self._behind.pop(txn, None)
         written = self._written.pop(txn, None)
         if written is not None:

@@ -10,8 +10,6 @@ changes the dictionary
 opens views of all spaces, for a snapshot or a replica
 ```
 
-Its changes are undone in one turn of the loop, so the turn is as long as the transaction is large.
-
 In Tarantool 2.8.1 the others may go on, and a restart may fail. Later versions do not let such a transaction wait.
 """
 

@@ -351,6 +351,9 @@ class TupleStorage:
     def forget(self, txn: Transaction) -> None:
         """Drop what is known of a transaction that was rolled back."""
 
+    def forget_writes(self, txn: Transaction) -> None:
+        """Drop what is known of the changes of an open transaction that `undo_whole` has taken back."""
+
     def space_altered(self, space: Space) -> None:
         """Note that a space has other indexes now."""
 

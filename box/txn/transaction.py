@@ -233,6 +233,7 @@ class Transaction(Commit, LimboEntry):
         "id",
         "is_fast",
         "is_lone",
+        "is_taken_back",
         "isolation",
         "leaves_rows_out",
         "lsn",
@@ -286,6 +287,8 @@ class Transaction(Commit, LimboEntry):
         """The timer of the limit, which runs from the first yield on."""
         self.is_fast = True
         """True while all statements are of the fast path, of this instance, and asynchronous."""
+        self.is_taken_back = False
+        """True if nobody sees its changes any more, not even itself, although it is still open."""
         self.is_lone = False
         """True while its changes need no versions, because no other line of execution has run since it began."""
         self.leaves_rows_out = False

@@ -13,7 +13,7 @@ A reader sees the value of the newest write that it may see:
     committed                         unless the reader is in a read view that is older
     prepared                          only to readers inside a transaction, because what they write comes later anyway;
                                       one that reads what is confirmed goes to a read view before it
-    rolled back                       never: it is still to be taken out
+    rolled back, or taken back        never: it is still to be taken out
 
 The state of a write is that of its transaction. So all writes of a transaction are committed, prepared or rolled back
 at once, however many there are.
@@ -91,7 +91,7 @@ class Slot:
             if txn is None:
                 is_seen = writer.state is _COMMITTED
             elif writer is txn:
-                is_seen = not unhides or write.value is not None
+                is_seen = not writer.is_taken_back and (not unhides or write.value is not None)
             else:
                 is_placed = writer.psn and (not txn.read_view or writer.psn < txn.read_view)
                 is_seen = bool(is_placed) and writer.state is not _ABORTED
@@ -146,7 +146,7 @@ class Slot:
         """Return the first write of each transaction that is not prepared."""
         found: dict[Transaction, Write] = {}
         for write in self.writes:
-            if not write.txn.psn and write.txn.state is not _ABORTED:
+            if not write.txn.psn and write.txn.state is not _ABORTED and not write.txn.is_taken_back:
                 found.setdefault(write.txn, write)
         return list(found.values())
 

@@ -165,3 +165,35 @@ def test_no_index_is_built_while_others_see_a_definition(tmp_path: Path) -> None
             assert await node.eval("return box.space.u") is None
 
     run(main())
+
+
+@pytest.mark.parametrize(("limit", "ends_with"), [(60, "aborted by conflict"), (0.001, "aborted by timeout")])
+def test_a_large_transaction_is_invisible_at_once(tmp_path: Path, limit: float, ends_with: str) -> None:
+    define = f"""
+        fiber = require('fiber')
+        box.begin({{timeout = {limit}}})
+        box.schema.sequence.create('s')
+        for id = 10, 3009 do box.space.t:replace{{id, id}} end
+        while box.sequence.s do fiber.sleep(0) end
+        return pcall(box.commit)
+    """
+    others = """
+        while box.sequence.s == nil do fiber.sleep(0) end
+        if box.sequence.s ~= nil and LIMIT == 60 then box.schema.user.create('u') end
+        while box.sequence.s do fiber.sleep(0) end
+        box.space.t:replace{1, 'others'} box.space.t:delete{2} box.space.t:insert{10, 'others'}
+        return box.space.t:select(), box.space.t:len()
+    """.replace("LIMIT", str(limit))
+    rows = [[1, "others"], [10, "others"]]
+
+    async def main() -> None:
+        async with Node(tmp_path, memtx_use_mvcc_engine=True) as node:
+            await _filled(node)
+            (is_committed, error), seen = await asyncio.gather(node.eval(define), node.eval(others))
+            assert (is_committed, seen) == (False, [rows, 2])
+            assert ends_with in str(error)
+            assert await node.eval("return box.space.t:select(), box.space.t:len()") == [rows, 2]
+        async with Node(tmp_path, memtx_use_mvcc_engine=True) as node:
+            assert await node.eval("return box.space.t:select()") == rows
+
+    run(main())

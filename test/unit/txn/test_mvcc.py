@@ -536,3 +536,26 @@ def test_generated_histories_are_serial(seed: int, failures: float) -> None:
         assert play.is_clean
 
     asyncio.run(body())
+
+
+def test_a_large_transaction_that_is_ended_leaves_in_slices() -> None:
+    """The turn that ends it hides all its changes, and leaves taking them out to later turns."""
+
+    async def body() -> None:
+        play = Players(LOOSE)
+        storage = play.world.storage
+        assert isinstance(storage, MvccStorage)
+        play.begin(play.a)
+        for key in range(slots.MANY):
+            play.put(play.a, key, key)
+        play.world.txns.on_yield(play.a)
+        assert play.a.txn is not None
+        storage.definitions.end(play.a.txn)
+        assert len(storage._slots.by_index[play.space.index(0)]) >= slots.MANY - slots.SLICE
+        assert play.all() == play.all(play.a) == play.all(iid=1) == []
+        await play.world.txns.work.wait()
+        assert storage._slots.by_index == {}
+        play.world.txns.rollback(play.a)
+        assert play.is_clean
+
+    asyncio.run(body())

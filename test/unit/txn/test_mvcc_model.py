@@ -42,7 +42,10 @@ class Step(NamedTuple):
 
 READS = ("get", "select", "count", "min", "max")
 WRITES = ("insert", "replace", "update", "upsert", "delete")
-CONTROL = ("begin", "begin", "commit", "commit", "rollback", "savepoint", "rollback_to", "written", "failed", "turn")
+CONTROL = (
+    *("begin", "begin", "commit", "commit", "rollback", "take_back", "savepoint", "rollback_to", "written", "failed"),
+    "turn",
+)
 
 small = st.integers(0, 3)
 actions = st.sampled_from(READS + ("replace",) * 4 + WRITES + CONTROL)
@@ -162,7 +165,7 @@ class Game:
             if not is_open and step.player:  # player 0 is always outside of a transaction
                 txns.begin(player.ctx)
                 player.log, player.savepoints = [], []
-        elif step.action in ("commit", "rollback", "savepoint", "rollback_to"):
+        elif step.action in ("commit", "rollback", "take_back", "savepoint", "rollback_to"):
             if is_open:
                 self.control(player, step)
         else:
@@ -172,6 +175,10 @@ class Game:
         txns = self.world.txns
         if step.action == "rollback":
             txns.rollback(player.ctx)
+        elif step.action == "take_back":
+            assert player.ctx.txn is not None
+            self.world.storage.definitions.end(player.ctx.txn)
+            player.log = []
         elif step.action == "savepoint":
             player.savepoints.append((txns.savepoint(player.ctx), len(player.log)))
         elif step.action == "rollback_to":
@@ -314,6 +321,10 @@ class Game:
         for player in self.players:
             txn = player.ctx.txn
             if txn is None or txn.state is TxnState.CONFLICTED:
+                if txn is not None and txn.is_taken_back and not txn.read_view:
+                    for field, iid in self.iids.items():
+                        rows = [_row(raw) for raw in storage.scan(txn, self.space.index(iid), IteratorType.ALL, [])]
+                        assert rows == _scan(self.states[-1], field, IteratorType.ALL, 0)
                 continue
             shown = []
             for index in self.space.indexes.values():
@@ -400,9 +411,25 @@ VIEW_AND_REPLACE = [
     Step(0, "replace", other=1),
 ]
 
+TAKEN_BACK = [
+    Step(0, "replace", key=2),
+    Step(1, "begin"),
+    Step(1, "replace", key=1),
+    Step(1, "replace", key=2, number=1),
+    Step(1, "take_back"),
+    Step(2, "begin"),
+    Step(2, "replace", key=2, number=2),
+    Step(0, "replace", key=2, number=3),
+    Step(2, "commit"),
+    Step(0, "turn"),
+    Step(1, "replace", key=3),
+    Step(1, "commit"),
+]
+
 
 @settings(max_examples=80, deadline=None)
 @given(st.booleans(), st.lists(steps, max_size=60))
+@example(False, TAKEN_BACK)
 @example(False, TWO_VERSIONS)
 @example(False, VIEW_AND_REPLACE)
 def test_programs_are_serial_by_every_index(has_unique: bool, program: list[Step]) -> None:
@@ -416,6 +443,7 @@ def test_programs_are_serial_by_every_index(has_unique: bool, program: list[Step
 
 @settings(max_examples=120, deadline=None)
 @given(st.booleans(), st.lists(steps, max_size=60), st.integers(1, 3))
+@example(False, TAKEN_BACK, 1)
 @example(False, TWO_VERSIONS, 1)
 @example(False, VIEW_AND_REPLACE, 1)
 def test_large_transactions_are_serial_too(has_unique: bool, program: list[Step], many: int) -> None:
