@@ -21,6 +21,7 @@ from test.soak import (
     damage,
     damage_tarantool,
     datetimes,
+    definitions,
     disk_faults,
     elections,
     index_damage,
@@ -105,6 +106,9 @@ CAMPAIGNS = {
         simulated.run_campaign, "runs of ten simulated minutes, after those that have failed once", 4, 2000
     ),
     "sql": Campaign(_by_size(sql.run_campaign), "SQL statements, compared with Tarantool", 1000, 20_000),
+    "definitions": Campaign(
+        definitions.run_campaign, "seeds of tasks that change definitions, rows and transactions at once", 5, 100
+    ),
     "datetimes": Campaign(
         _by_size(datetimes.run_campaign), "statements of datetimes, compared with Tarantool 2.11", 4000, 20_000
     ),
@@ -141,7 +145,7 @@ def main() -> int:
         "--minutes", type=float, default=math.inf, help="stop the campaigns that have parts after this time"
     )
     members = parser.add_argument_group("elections")
-    members.add_argument("--seconds", type=float, help="how long clients and faults of one seed go on")
+    members.add_argument("--seconds", type=float, help="how long the work of one seed goes on (also: definitions)")
     members.add_argument("--tarantool", default="", metavar="PATH", help="the executable of Tarantool members")
     members.add_argument("--tarantools", type=int, default=1, metavar="N", help="the number of Tarantool members")
     members.add_argument(

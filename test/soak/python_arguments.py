@@ -207,6 +207,17 @@ class World:
         self.loop.close()
 
 
+def _methods_of(node: Any) -> Iterator[Call]:
+    """Yield the methods of a node of either kind, and of what it gives access to."""
+    yield from methods(lambda: node)
+    yield from methods(lambda: node.space, "goods")
+    yield from methods(lambda: node.schema)
+    yield from methods(lambda: node.space["goods"])
+    yield from methods(lambda: node.space["goods"].index, "pk")
+    yield from methods(lambda: node.space["goods"].index["pk"])
+    yield from methods(lambda: node.schema.sequence("numbers"))
+
+
 async def _limited(work: Awaitable[Any]) -> Any:
     return await asyncio.wait_for(work, _SECONDS_A_CALL)
 
@@ -271,15 +282,8 @@ class AsynchronousWorld(World):
         self.loop.run_until_complete(self.node.start())
 
     def calls(self) -> Iterator[Call]:
-        node = self.node
-        yield from methods(lambda: node)
-        yield from methods(lambda: node.space, "goods")
-        yield from methods(lambda: node.schema)
-        yield from methods(lambda: node.space["goods"])
-        yield from methods(lambda: node.space["goods"].index, "pk")
-        yield from methods(lambda: node.space["goods"].index["pk"])
-        yield from methods(lambda: node.schema.sequence("numbers"))
-        yield from methods(lambda: self.settle_only(node.prepare("SELECT ?")))
+        yield from _methods_of(self.node)
+        yield from methods(lambda: self.settle_only(self.node.prepare("SELECT ?")))
         for hook in ("on_commit", "on_rollback"):
             yield Call(f"TransactionBlock.{hook}", self._hook(hook), {}, {"function": "PythonFunction"})
 
@@ -311,15 +315,8 @@ class BlockingWorld(World):
         self.connection = box.dbapi.connect(self.node, autocommit=True)
 
     def calls(self) -> Iterator[Call]:
-        node = self.node
-        yield from methods(lambda: node)
-        yield from methods(lambda: node.space, "goods")
-        yield from methods(lambda: node.schema)
-        yield from methods(lambda: node.space["goods"])
-        yield from methods(lambda: node.space["goods"].index, "pk")
-        yield from methods(lambda: node.space["goods"].index["pk"])
-        yield from methods(lambda: node.schema.sequence("numbers"))
-        yield from methods(lambda: node.prepare("SELECT ?"))
+        yield from _methods_of(self.node)
+        yield from methods(lambda: self.node.prepare("SELECT ?"))
         for hook in ("on_commit", "on_rollback"):
             yield Call(f"BlockingTransaction.{hook}", self._hook(hook), {}, {"function": "PythonFunction"})
         yield from methods(self.connection.cursor)
