@@ -49,14 +49,24 @@ def _drop_sequence(schema: Schema, credentials: Credentials, stmt: DdlStatement)
     def wrong(text: str) -> BoxError:
         return client_error(ErrorCode.DROP_SEQUENCE, sequence.name, text)
 
-    if sequence.id in schema.sequence_rows:
+    # A snapshot has the values of all sequences, also those that only a transaction has taken that was rolled back. No
+    # row of the log deletes these. So a row with an lsn, which was accepted once, drops the sequence with its data.
+    if sequence.id in schema.sequence_rows and (stmt.row is None or not stmt.row.lsn):
         raise wrong("the sequence has data")
     if any(space.sequence is sequence for space in schema.spaces.values()):
         raise wrong("the sequence is in use")
     if schema.has_grants("sequence", sequence.id):
         raise wrong("the sequence has grants")
     del schema.sequences[sequence.id]
-    _changed(schema, stmt, sequence, lambda: schema.sequences.update({sequence.id: sequence}))
+    had_row = sequence.id in schema.sequence_rows
+    schema.sequence_rows.discard(sequence.id)
+
+    def undo() -> None:
+        schema.sequences[sequence.id] = sequence
+        if had_row:
+            schema.sequence_rows.add(sequence.id)
+
+    _changed(schema, stmt, sequence, undo)
 
 
 def _alter_sequence(schema: Schema, credentials: Credentials, stmt: DdlStatement) -> None:
@@ -82,7 +92,7 @@ def on_replace_sequence_data(schema: Schema, credentials: Credentials, txn: DdlT
     rows = schema.sequence_rows
     if stmt.new is not None:
         sequence.set(Fields(stmt.new).i64(1))
-        if stmt.old is None:
+        if sequence.id not in rows:
             rows.add(sequence.id)
             stmt.on_rollback.append(lambda: rows.discard(sequence.id))
         return

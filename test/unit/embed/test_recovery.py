@@ -205,3 +205,29 @@ def test_all_indexes_are_as_before(snapshot: bool, options: dict[str, Any], tmp_
             assert "Building secondary indexes in space 'plain'..." in (tmp_path / "log").read_text()
 
     asyncio.run(asyncio.wait_for(main(), DEADLINE))
+
+
+def test_a_dropped_sequence_whose_value_only_the_snapshot_has(tmp_path: Path) -> None:
+    """A transaction that was rolled back has used up a value. A snapshot keeps it, and no row of the log deletes it."""
+
+    async def main() -> None:
+        async with Node(tmp_path) as node:
+            await node.eval(
+                """
+                box.schema.sequence.create('s')
+                box.begin() box.sequence.s:next() box.rollback()
+                box.snapshot()
+                box.space._sequence:delete{box.sequence.s.id}
+                """
+            )
+        async with Node(tmp_path) as node:
+            assert await node.eval("return box.sequence.s") is None
+            source = "box.schema.sequence.create('s') return box.sequence.s.id, box.sequence.s:next()"
+            assert await node.eval(source) == [1, 1]
+            await node.eval("box.snapshot()")
+        async with Node(tmp_path) as node:
+            assert await node.eval("return box.sequence.s:next(), box.space._sequence_data:select()") == [2, [[1, 2]]]
+            with pytest.raises(BoxError, match="the sequence has data"):
+                await node.eval("box.space._sequence:delete{1}")
+
+    asyncio.run(asyncio.wait_for(main(), DEADLINE))
