@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import pack, unpack
@@ -13,7 +14,9 @@ from box.schema.ids import SYSTEM_ID_MAX, SpaceId
 from box.sql import sql_nodes
 from box.sql.catalogue import Catalogue
 from box.sql.from_clause import different_names
+from box.sql.kinds import kind_of
 from box.sql.result import Changed
+from box.sql.scope import KnownColumn, QueryScope, Relation
 from box.sql.stored_values import execute_error
 from box.sql.table_rows import ForeignKeyRow, IndexRow, ParentTable, TableBuilder, TableRows, rows_of
 from box.sql.trigger_texts import trigger_of
@@ -124,7 +127,9 @@ class Definer:
     async def _create_table(self, ctx: Context, statement: sql_nodes.CreateTable) -> Changed:
         exists = self._catalogue(ctx).find(statement.name) is not None
         try:
-            rows = rows_of(statement, self._catalogue(ctx).collation_id, self._parent)
+            rows = rows_of(
+                statement, self._catalogue(ctx).collation_id, self._parent, partial(self._check_expression, ctx)
+            )
         except BoxError as error:
             if not exists or error.code != ErrorCode.SPACE_FIELD_IS_DUPLICATE:
                 raise
@@ -192,7 +197,8 @@ class Definer:
         )
 
     def _builder(self, ctx: Context, space: Space) -> TableBuilder:
-        return TableBuilder(space.name, self._catalogue(ctx).collation_id, self._parent, _table_of(space))
+        check = partial(self._check_expression, ctx)
+        return TableBuilder(space.name, self._catalogue(ctx).collation_id, self._parent, check, _table_of(space))
 
     # --- indexes ---
 
@@ -225,6 +231,11 @@ class Definer:
         if iid is None:
             iid = max(space.indexes, default=0) + 1
         await self._insert(ctx, SpaceId.INDEX, IndexRow(iid, name, is_unique, builder.parts(parts)).row(space.id))
+
+    def _check_expression(self, ctx: Context, expr: sql_nodes.Expr, fields: list[dict[str, Any]]) -> None:
+        columns = [KnownColumn(item["name"], item["type"], kind_of(item["type"])) for item in fields]
+        scope = QueryScope(relations=[Relation("", "", columns)])
+        self._queries.compiler(ctx, ()).expressions(scope).compile(expr)
 
     # --- views and triggers ---
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from box.errors import ErrorCode, client_error
+from box.errors import BoxError, ErrorCode, client_error
 from box.sql import sql_nodes
 from box.sql.aggregates import is_aggregate
 from box.sql.index_keys import condition_on_key, is_boolean_key, leads_index
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from box.sql.query import Query, QueryCompiler
 
 _NATIVE_SUMS: Final = frozenset("+-*")
+_NEGATED: Final = (int, float, sql_nodes.LongHex)
+"""The types of constants whose sign belongs to them."""
+_HEX_DIGITS_MAX: Final = 16
 
 
 def _has_one_row(select: sql_nodes.Select, query: Query) -> bool:
@@ -131,7 +134,10 @@ class ExpressionCompiler:
                 # A key that is refused leaves no rows for the other one, which is looked at when there is a row.
                 late = last.replace("lb_refused_key(", f"lb_refused_bound({self.compile(expr.operand).sql}, ")
                 return first if "lb_refused_key(" in first else f"({first} AND {late})"
-        on_key = condition_on_key(expr, self.compile)
+        try:
+            on_key = condition_on_key(expr, self.compile)
+        except BoxError:  # raised again below, where operands are compiled in their order
+            on_key = None
         return truth(self.test(expr)) if on_key is None else on_key
 
     def test(self, expr: sql_nodes.Expr) -> Typed:
@@ -157,7 +163,7 @@ class ExpressionCompiler:
         value = expr.value
         if expr.place is not None:
             return given_constant(expr.place, value)
-        if type(value) is int and value > UINT_MAX:
+        if isinstance(value, int) and value > UINT_MAX:
             raise _too_large(value)
         return constant(value, self.queries.texts)
 
@@ -192,7 +198,7 @@ class ExpressionCompiler:
 
     def _unary(self, expr: sql_nodes.Unary) -> Typed:
         operand, op = expr.operand, expr.op
-        if op == "-" and isinstance(operand, sql_nodes.Literal) and type(operand.value) in (int, float):
+        if op == "-" and isinstance(operand, sql_nodes.Literal) and type(operand.value) in _NEGATED:
             return self._negative(operand)
         inner = exact(self.compile(operand))
         if op == "NOT":
@@ -220,8 +226,8 @@ class ExpressionCompiler:
         if operand.place is not None:
             natural = given_constant(operand.place, value)
             return replace(natural, sql=f"(-{natural.sql})", literal=-1)
-        if type(value) is int and value > 2**63:  # -2^63 itself is an integer
-            raise _too_large(-value)
+        if isinstance(value, int) and value > 2**63:  # -2^63 itself is an integer
+            raise _too_large(value, "-")
         return constant(-value)
 
     def _binary(self, expr: sql_nodes.Binary) -> Typed:
@@ -556,8 +562,10 @@ def _as_type(sql: str, kind: str, name: str, function: str) -> str:
     return f"{function}({sql}, '{name}')" if name and kind not in NUMBERS and kind != "null" else sql
 
 
-def _too_large(value: int) -> Exception:
-    return client_error(ErrorCode.INT_LITERAL_MAX, "-" if value < 0 else "", str(abs(value)))
+def _too_large(value: int, sign: str = "") -> Exception:
+    if isinstance(value, sql_nodes.LongHex):
+        return client_error(ErrorCode.HEX_LITERAL_MAX, sign, value.text, len(value.text) - len("0x"), _HEX_DIGITS_MAX)
+    return client_error(ErrorCode.INT_LITERAL_MAX, sign, str(value))
 
 
 def _are_doubles(left: Typed, right: Typed) -> bool:

@@ -13,6 +13,12 @@ from box.errors import BoxError
 # --- expressions ---
 
 
+class LongHex(int):
+    """A constant like `0x1` with more than 64 bits. It is refused when its statement is compiled."""
+
+    text: str
+
+
 @dataclass(slots=True)
 class Literal:
     """A constant: None, bool, int, float, str or bytes.
@@ -345,6 +351,8 @@ class CreateTable:
     if_not_exists: bool
     items: list[TableColumn | Constraint]
     engine: str | None
+    is_cut: bool = False
+    """True if the text is wrong after these items. Their errors come before that one."""
 
 
 @dataclass(slots=True)

@@ -27,6 +27,10 @@ ParentOf = Callable[[str], ParentTable]
 """Finds a parent table by its name. Raises NO_SUCH_SPACE."""
 
 
+CheckExpression = Callable[[sql_nodes.Expr, list[dict[str, Any]]], None]
+"""Raises the errors that an expression would have in a query of a table with these fields. No index takes it."""
+_VARIABLE: Final = (sql_nodes.Name, sql_nodes.Param, sql_nodes.Subquery, sql_nodes.Exists, sql_nodes.InSelect)
+"""The nodes that no default value may have."""
 COLUMNS_MAX: Final = 2000
 """The limit of Tarantool for the columns of a table, and of a result."""
 
@@ -91,9 +95,15 @@ class TableBuilder:
     """
 
     def __init__(
-        self, name: str, collation_id: CollationId, parent_of: ParentOf, rows: TableRows | None = None
+        self,
+        name: str,
+        collation_id: CollationId,
+        parent_of: ParentOf,
+        check_expression: CheckExpression,
+        rows: TableRows | None = None,
     ) -> None:
         self.rows = rows or TableRows(name)
+        self._check_expression = check_expression
         self._is_new = rows is None
         self._collation_id = collation_id
         self._parent_of = parent_of
@@ -115,7 +125,8 @@ class TableBuilder:
         Raises:
             ClientError: SPACE_FIELD_IS_DUPLICATE, SQL_COLUMN_COUNT_MAX, SQL_SYNTAX_WITH_POS, NO_SUCH_COLLATION.
         """
-        if any(item["name"] == column.name for item in self.rows.fields):
+        is_duplicate = any(item["name"] == column.name for item in self.rows.fields)
+        if is_duplicate and self._is_new:
             raise client_error(ErrorCode.SPACE_FIELD_IS_DUPLICATE, column.name)
         if len(self.rows.fields) >= COLUMNS_MAX:
             raise client_error(ErrorCode.SQL_COLUMN_COUNT_MAX, self.rows.name, len(self.rows.fields) + 1, COLUMNS_MAX)
@@ -129,10 +140,12 @@ class TableBuilder:
         if column.collation is not None:
             item["collation"] = self._collation_id(column.collation)
         if column.default is not None:
-            if _has_name(column.default_expr):
+            if _has(column.default_expr, *_VARIABLE):
                 text = f"default value of column '{column.name}' is not constant"
                 raise client_error(ErrorCode.CREATE_SPACE, self.rows.name, text)
             item["default"] = column.default
+        if is_duplicate:
+            raise client_error(ErrorCode.SPACE_FIELD_IS_DUPLICATE, column.name)
         self.rows.fields.append(item)
         is_key = any(isinstance(one, sql_nodes.TableKey) and one.is_primary for one in column.constraints)
         if is_key and column.nullable_action is None:
@@ -216,6 +229,9 @@ class TableBuilder:
             if not isinstance(expr, sql_nodes.Name):
                 if is_primary:
                     raise client_error(ErrorCode.INDEX_DEF_UNSUPPORTED, "Expressions")
+                if _has(expr, sql_nodes.Param):
+                    raise client_error(ErrorCode.INDEX_DEF_UNSUPPORTED, "Parameter markers")
+                self._check_expression(expr, self.rows.fields)
                 raise unsupported("Tarantool", "functional indexes")
             place = self.rows.place(expr.name)
             if any(one["field"] == place for one in found):
@@ -312,13 +328,18 @@ def _refuse_nil(item: dict[str, Any]) -> None:
     item["is_nullable"], item["nullable_action"] = False, "abort"
 
 
-def rows_of(statement: sql_nodes.CreateTable, collation_id: CollationId, parent_of: ParentOf) -> TableRows:
-    """Return the rows of a new table.
+def rows_of(
+    statement: sql_nodes.CreateTable,
+    collation_id: CollationId,
+    parent_of: ParentOf,
+    check_expression: CheckExpression,
+) -> TableRows:
+    """Return the rows of a new table. If it is cut, items are missing at its end: only those before are checked.
 
     Raises:
         ClientError: CREATE_SPACE, SPACE_FIELD_IS_DUPLICATE, or an error of `TableBuilder`.
     """
-    builder = TableBuilder(statement.name, collation_id, parent_of)
+    builder = TableBuilder(statement.name, collation_id, parent_of, check_expression)
     for item in statement.items:
         if isinstance(item, sql_nodes.TableColumn):
             builder.add_column(item)
@@ -326,11 +347,18 @@ def rows_of(statement: sql_nodes.CreateTable, collation_id: CollationId, parent_
             raise client_error(ErrorCode.UNSUPPORTED, "SQL", "space without format")
         else:
             builder.add_constraint(item)
+    if statement.is_cut:
+        return builder.rows
     if not any(index.iid == 0 for index in builder.rows.indexes):
         raise builder.failure("PRIMARY KEY missing")
+    for index in builder.rows.indexes:  # a later primary key may have made their fields NOT NULL
+        for part in index.parts:
+            item = builder.rows.fields[part["field"]]
+            part["is_nullable"], part["nullable_action"] = item["is_nullable"], item["nullable_action"]
     builder.resolve_own_keys()
     return builder.rows
 
 
-def _has_name(expr: object) -> bool:
-    return isinstance(expr, sql_nodes.Name) or any(map(_has_name, sql_nodes.children(expr)))
+def _has(expr: object, *kinds: type) -> bool:
+    """Return whether a node of one of these kinds is in an expression."""
+    return isinstance(expr, kinds) or any(_has(child, *kinds) for child in sql_nodes.children(expr))

@@ -67,23 +67,34 @@ class DefinitionParser(ChangeParser):
         name = self._table_name = check_new_name(self.name())
         self.expect("(")
         items: list[sql_nodes.TableColumn | sql_nodes.Constraint] = []
-        while not items or self.take(","):
-            if self.at("CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN"):
-                items.append(self._table_constraint())
-            else:
-                items.append(self.column())
-        self.option_ended()
-        self.expect(")")
-        engine = None
-        if self.take("WITH"):
-            self.expect("ENGINE")
-            self.expect("=")
-            engine = self.expect("#string").text[1:-1].replace("''", "'")
+        try:
+            while not items or self.take(","):
+                if self.at("CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN"):
+                    items.append(self._table_constraint())
+                else:
+                    self.column(items)
+            self.option_ended()
+            self.expect(")")
+            engine = self._engine()
+        except BoxError as error:  # Tarantool checks each item before it reads on
+            if not items:
+                raise
+            self.trailing = error
+            return sql_nodes.CreateTable(name, if_not_exists, items, None, is_cut=True)
         return sql_nodes.CreateTable(name, if_not_exists, items, engine)
 
-    def column(self) -> sql_nodes.TableColumn:
-        """Parse `name type constraints [AUTOINCREMENT]`."""
+    def _engine(self) -> str | None:
+        if not self.take("WITH"):
+            return None
+        self.expect("ENGINE")
+        self.expect("=")
+        return self.expect("#string").text[1:-1].replace("''", "'")
+
+    def column(self, items: list[sql_nodes.TableColumn | sql_nodes.Constraint] | None = None) -> sql_nodes.TableColumn:
+        """Parse `name type constraints [AUTOINCREMENT]`. `items` get the column before its constraints are read."""
         column = sql_nodes.TableColumn(self.name(), self.type_name())
+        if items is not None:
+            items.append(column)
         while self._column_constraint(column):
             pass
         if self.take("AUTOINCREMENT"):
@@ -160,7 +171,7 @@ class DefinitionParser(ChangeParser):
         return self.action().lower()
 
     def _constraint_name(self) -> str | None:
-        return self.name() if self.take("CONSTRAINT") else None
+        return check_new_name(self.name()) if self.take("CONSTRAINT") else None
 
     def _named_constraint(self, column: sql_nodes.TableColumn) -> sql_nodes.Constraint:
         name = self._constraint_name()
@@ -297,6 +308,8 @@ class DefinitionParser(ChangeParser):
     def _create_view(self, start: int) -> sql_nodes.CreateView:
         if_not_exists = self._if_not_exists()
         name, columns = check_new_name(self.name()), self.names_in_brackets()
+        for column in columns or ():
+            check_new_name(column)
         self.expect("AS")
         select = self.select()
         if self.parameters:
@@ -396,7 +409,7 @@ class DefinitionParser(ChangeParser):
             return sql_nodes.EnableCheck(table, self.name(), is_enabled)
         self.expect("ADD")
         if self.take("CONSTRAINT"):
-            return sql_nodes.AddConstraint(table, self._added_constraint(self.name()))
+            return sql_nodes.AddConstraint(table, self._added_constraint(check_new_name(self.name())))
         self.take("COLUMN")
         return sql_nodes.AddColumn(table, self.column())
 
