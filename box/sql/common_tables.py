@@ -83,7 +83,8 @@ class CommonTables:
         is_recursive = _is_recursive(table)
         if is_recursive:
             with queries.naming_kept():
-                start = queries.compile(sql_nodes.Select(select.cores[:1], []), common.scope)
+                first = sql_nodes.Select(select.cores[:1], [], common=select.common, is_recursive=select.is_recursive)
+                start = queries.compile(first, common.scope)
             common.columns = [_copy(column) for column in start.columns]
             _name_columns(table, common.columns)
             for column in common.columns:

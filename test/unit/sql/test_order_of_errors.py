@@ -102,6 +102,51 @@ def test_first_unknown_name(table: Session, query: str, name: str) -> None:
             "Syntax error at line 1 at or near position 81: the NOT INDEXED BY clause is not allowed on UPDATE or"
             " DELETE statements within triggers",
         ),
+        ("create table x (a int collate nope, b foo)", "NO_SUCH_COLLATION", "Collation 'NOPE' does not exist"),
+        ("create table x (a text collate nope null not null)", "NO_SUCH_COLLATION", "Collation 'NOPE' does not exist"),
+        ("create table x (a int collate nope) with engine = 1", "NO_SUCH_COLLATION", "Collation 'NOPE' does not exist"),
+        ("create table x (primary key (a) foo", "UNSUPPORTED", "SQL does not support space without format"),
+        (
+            "create table t (a int default (@x), b foo)",
+            "CREATE_SPACE",
+            "Failed to create space 'T': default value of column 'A' is not constant",
+        ),
+        (
+            "create table x (a int default ((select 1)))",
+            "CREATE_SPACE",
+            "Failed to create space 'X': default value of column 'A' is not constant",
+        ),
+        (
+            "alter table t add column a int default (a)",
+            "CREATE_SPACE",
+            "Failed to create space 'T': default value of column 'A' is not constant",
+        ),
+        ("create index i on t (a, nope + 1)", "SQL_CANT_RESOLVE_FIELD", "Can\u2019t resolve field 'NOPE'"),
+        ("create index i on t (a + 1, nope)", "UNSUPPORTED", "Tarantool does not support functional indexes"),
+        ("create index i on t (nope(a))", "NO_SUCH_FUNCTION", "Function 'NOPE' does not exist"),
+        (
+            "create index i on t (?)",
+            "INDEX_DEF_UNSUPPORTED",
+            "Parameter markers are prohibited in an index definition",
+        ),
+        ("create table x (a int, unique (nope(a)))", "NO_SUCH_FUNCTION", "Function 'NOPE' does not exist"),
+        (
+            'alter table t add constraint "" unique (a)',
+            "IDENTIFIER",
+            "Invalid identifier '' (expected printable symbols only or it is too long)",
+        ),
+        (
+            'create view v ("") as select 1',
+            "IDENTIFIER",
+            "Invalid identifier '' (expected printable symbols only or it is too long)",
+        ),
+        ("select 0x10000000000000000 from nope", "NO_SUCH_SPACE", "Space 'NOPE' does not exist"),
+        (
+            "select -0x00010000000000000000",
+            "HEX_LITERAL_MAX",
+            "Hex literal -0x00010000000000000000 length 20 exceeds the supported limit (16)",
+        ),
+        ("select 1 from t where n1 + 1 = n2", "SQL_CANT_RESOLVE_FIELD", "Can\u2019t resolve field 'N1'"),
         ("select (1, nope)", "SQL_CANT_RESOLVE_FIELD", "Can\u2019t resolve field 'NOPE'"),
         (
             "select 1 = (nope, 2)",

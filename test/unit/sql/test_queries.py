@@ -36,6 +36,11 @@ def filled(db: Session) -> Session:
         ("select 1 except select 1", []),
         ("with c as (select 1 as x) select x + 1 from c", [[2]]),
         ("with recursive c(x) as (values (1) union all select x + 1 from c where x < 5) select sum(x) from c", [[15]]),
+        (
+            "with recursive o(n) as (with i as (select 1 as x) select x from i union all select n * 9 from o, i"
+            " where n < 80) select n from o",
+            [[1], [9], [81]],
+        ),
         ("select (select max(id) from t), exists (select 1 from t where id = 9)", [[4, False]]),
         ("values (1, 'a'), (2, 'b')", [[1, "a"], [2, "b"]]),
         ("select case a when 10 then 'x' else 'y' end from t where id < 3", [["x"], ["y"]]),

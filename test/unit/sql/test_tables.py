@@ -30,6 +30,21 @@ def test_keys_without_a_name_are_counted(db: Session) -> None:
     assert indexes == [(0, "pk_unnamed_T_1"), (1, "unique_unnamed_T_2"), (2, "U"), (3, "unique_unnamed_T_4")]
 
 
+def test_a_later_primary_key_makes_columns_of_earlier_keys_not_null(db: Session) -> None:
+    db.sql("create table t (id int unique, a int, b int unique, primary key (a, id))")
+    assert [row[1:3] for row in db.rows_of("_index", [512])] == [
+        [0, "pk_unnamed_T_3"],
+        [1, "unique_unnamed_T_1"],
+        [2, "unique_unnamed_T_2"],
+    ]
+    ids = db.rows_of("_index", [512])
+    assert [[part["is_nullable"] for part in row[5]] for row in ids] == [[False, False], [False], [True]]
+    db.sql("insert into t values (1, 2, null)")
+    assert db.error("insert into t values (null, 2, 3)")[1] == (
+        "Failed to execute SQL statement: NOT NULL constraint failed: T.ID"
+    )
+
+
 def test_autoincrement_attaches_a_sequence(db: Session) -> None:
     db.sql("create table t (id int primary key autoincrement)")
     assert db.rows_of("_sequence") == [[1, 1, "T", 1, 0, 2**63 - 1, 1, 0, False]]
