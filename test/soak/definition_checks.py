@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,6 +11,8 @@ from box import Node
 
 VOLATILE: Final = "_sequence_data"
 """The space that has the values of sequences of primary keys only after a snapshot or a start, as in Tarantool."""
+OWN: Final = ("_truncate",)
+"""Spaces of which a replica lacks rows, as in Tarantool: truncations of temporary spaces are rows of one instance."""
 ACKNOWLEDGED: Final = "acknowledged"
 """The space in which each task has the number of its last step of `test.soak.definition_child.Witness`."""
 
@@ -87,10 +90,10 @@ def rows_of(state: str) -> dict[str, list[Any]]:
     return {name: sorted(rows[name], key=json.dumps) for name in rows.keys() - {VOLATILE}}
 
 
-def differences(before: str, after: str, who: str) -> list[str]:
-    """Return a text for each space whose rows differ between two states; `who` has the second one."""
+def differences(before: str, after: str, who: str, but: Sequence[str] = ()) -> list[str]:
+    """Return a text for each space, but some, whose rows differ between two states; `who` has the second one."""
     one, two = rows_of(before), rows_of(after)
-    names = [name for name in sorted(one.keys() | two.keys()) if one.get(name) != two.get(name)]
+    names = [name for name in sorted({*one, *two} - {*but}) if one.get(name) != two.get(name)]
     return [f"{name} before: {one.get(name)}, in {who}: {two.get(name)}"[:2000] for name in names]
 
 

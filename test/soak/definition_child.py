@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from box import BoxError, Node
-from test.soak.definition_checks import ACKNOWLEDGED, CHECK, STATE, differences
+from test.soak.definition_checks import ACKNOWLEDGED, CHECK, OWN, STATE, differences
 from test.soak.definition_work import ALARMING, Player
 
 TASKS: Final = 8
@@ -93,7 +93,7 @@ async def _follow(node: Node, directory: Path, mvcc: bool, done: asyncio.Event) 
                 return [f"the replica has stopped: {await replica.eval('return box.info.replication[1].upstream')}"]
             await asyncio.sleep(0.02)
         wrong = await replica.eval(CHECK)
-        return wrong + differences(await node.eval(STATE), await replica.eval(STATE), "the replica")
+        return wrong + differences(await node.eval(STATE), await replica.eval(STATE), "the replica", OWN)
 
 
 async def play(directory: Path, seed: int, mvcc: bool, seconds: float) -> tuple[list[str], str]:

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from test.interop.test_indexes_tarantool import TARANTOOL, is_of_the_line
-from test.soak.definition_checks import STATE, differences, examine, lost
+from test.soak.definition_checks import OWN, STATE, differences, examine, lost
 from test.soak.definition_child import replica_of
 from test.soak.shares import Sweep
 
@@ -126,7 +126,7 @@ def _checked(directory: Path, mvcc: bool, worked: Outcome, tarantool: str) -> li
         wrong, copy, _ = _started(replica, "the start of the replica", **options)
         finds += wrong
         if copy is not None and worked.state is not None:
-            finds += differences(worked.state, copy, "the replica after its start")
+            finds += differences(worked.state, copy, "the replica after its start", OWN)
         finds += _read_by_cat(replica)
         shutil.rmtree(replica)
     finds += _read_by_cat(directory)
