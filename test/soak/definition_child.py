@@ -81,19 +81,22 @@ def replica_of(directory: Path) -> Path:
 
 async def _follow(node: Node, directory: Path, mvcc: bool, done: asyncio.Event) -> list[str]:
     """Join a replica, wait until the work is done and the replica has it all, and return how the two differ."""
-    place = replica_of(directory)
+    place, log = replica_of(directory), directory.with_name("replica.log")
     uri = f"unix/:{directory.parent}/s"
-    async with Node(
-        place, replication=uri, replication_anon=True, read_only=True, memtx_use_mvcc_engine=mvcc
-    ) as replica:
+    replica = Node(place, replication=uri, read_only=True, memtx_use_mvcc_engine=mvcc, log=str(log))
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            await replica.start()
         await done.wait()
         deadline = time.monotonic() + _PATIENCE
         while replica.info["vclock"].get(1) != node.info["vclock"].get(1):
             if time.monotonic() > deadline:
-                return [f"the replica has stopped: {await replica.eval('return box.info.replication[1].upstream')}"]
+                return [f"the replica does not follow: {log.read_text()[-2000:]}"]
             await asyncio.sleep(0.02)
-        wrong = await replica.eval(CHECK)
+        wrong: list[str] = await replica.eval(CHECK)
         return wrong + differences(await node.eval(STATE), await replica.eval(STATE), "the replica", OWN)
+    finally:
+        await replica.stop()
 
 
 async def play(directory: Path, seed: int, mvcc: bool, seconds: float) -> tuple[list[str], str]:

@@ -122,7 +122,7 @@ def _checked(directory: Path, mvcc: bool, worked: Outcome, tarantool: str) -> li
     finds += lost(worked.acknowledged, after)
     replica = replica_of(directory)
     if any(replica.glob("*.snap")):
-        options = {"replication_anon": True, "read_only": True, "memtx_use_mvcc_engine": mvcc}
+        options = {"read_only": True, "memtx_use_mvcc_engine": mvcc}
         wrong, copy, _ = _started(replica, "the start of the replica", **options)
         finds += wrong
         if copy is not None and worked.state is not None:
