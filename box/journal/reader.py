@@ -276,7 +276,8 @@ class LogReader:
         if not blocks:
             return None
         runs = packet_runs(blocks[0] if len(blocks) == 1 else b"".join(blocks))
-        limit = self._limit
+        # A copy: the limit grows meanwhile, and must not let a later run pass after it has cut off an earlier one.
+        limit = None if self._limit is None else self._limit.copy()
         if limit is not None and any(run.last > limit[run.replica_id] for run in runs):
             self._is_at_limit = True
             runs = [part for run in runs if (part := run.up_to(limit[run.replica_id])) is not None]

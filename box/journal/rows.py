@@ -58,13 +58,15 @@ class BrokenLsn(Exception):
 class RowEncoder:
     """Assigns lsns to local rows and encodes batches; belongs to one thread."""
 
-    __slots__ = ("_heads", "_packets", "instance_id", "makes_packets")
+    __slots__ = ("_heads", "_packets", "instance_id", "made_packets", "makes_packets")
 
     def __init__(self) -> None:
         self.instance_id = 0
         self.makes_packets = False
         """True if the journal has followers, so that rows are also framed for other instances; see
-        `take_packets`."""
+        `take_packets`. Another thread may change it at any moment."""
+        self.made_packets = False
+        """True if the last `encode` has framed its rows: the value of `makes_packets` when it began."""
         self._heads: dict[tuple[int, int, int], bytes] = {}
         self._packets = RunBuilder()
 
@@ -85,7 +87,8 @@ class RowEncoder:
         # and cb a double; cd and ce are the unsigned integers of two and four bytes, which begin at 0x100 and 0x10000.
         stamp = _TIMESTAMP(4, 0xCB, now)
         packets = self._packets
-        makes_packets, own_parts = self.makes_packets, None
+        makes_packets = self.made_packets = self.makes_packets
+        own_parts = None
         if makes_packets:
             packets.finish()  # drops what a failed write has left
         kind = head_flags = -1
@@ -153,7 +156,7 @@ class RowEncoder:
 
     def _encode_part(self, rows: list[Row], now: float, stamp: bytes, parts: list[bytes]) -> int:
         """Encode some rows of a transaction whose lsns are assigned. Returns the number of bytes."""
-        size, packets, makes_packets = 0, self._packets, self.makes_packets
+        size, packets, makes_packets = 0, self._packets, self.made_packets
         into: list[bytes] | None = None
         kind = origin = -1
         head = b""
@@ -197,7 +200,7 @@ class RowEncoder:
         for pair in zip(headers, bodies, strict=True):
             parts += pair
         clock[run.replica_id] = lsns[-1]
-        if self.makes_packets:
+        if self.made_packets:
             into = self._packets.begin(run.replica_id, False, lsns[0])
             for header, body in zip(headers, bodies, strict=True):
                 into += (_FRAME(0xCE, len(header) + len(body)), header, body)
@@ -205,7 +208,7 @@ class RowEncoder:
         return _HEADER_SIZE * len(lsns) + sum(map(len, bodies))
 
     def take_packets(self) -> list[PacketRun]:
-        """Return the rows of the last `encode` as packets; none unless `makes_packets` was set before it."""
+        """Return the rows of the last `encode` as packets; none unless `made_packets`."""
         return self._packets.finish()
 
     def encode_assigned(self, entries: Iterable[JournalEntry]) -> list[bytes]:

@@ -242,7 +242,7 @@ class WalWriter:
         except BoxError as error:
             raise WalFailure(error.message) from error
         runs = None
-        if self.rows.makes_packets:
+        if self.rows.made_packets:
             runs = packet_runs(b"".join(blocks)) if is_armed else self.rows.take_packets()
         if self._offset >= self._next_note:
             self._next_note = self.index.note(self._signature, self._offset, self.vclock)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import socket
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from os import PathLike
@@ -27,6 +26,7 @@ from box.embed.lua_instance import LuaInstance
 from box.embed.node_options import NodeOptions, check_names
 from box.instance.node import Instance
 from box.testing.cut_network import CutNetwork, Cuts
+from box.testing.free_ports import free_ports
 
 TIMEOUT: Final = 30.0
 """The seconds to wait for an election, a start or a sync: many times what each takes, so that only a hang fails."""
@@ -298,7 +298,7 @@ class Cluster:
         await self.wait_synced()
 
     def _make_nodes(self) -> Iterator[KillableNode]:
-        for number, port in enumerate(_free_ports(self._size), 1):
+        for number, port in enumerate(free_ports(self._size), 1):
             directory = self._directory / f"node{number}"
             directory.mkdir(parents=True, exist_ok=True)
             address = f"127.0.0.1:{port}"
@@ -339,14 +339,3 @@ def _state(node: KillableNode) -> str:
         return f"{node.name} down"
     mode = "rw" if node.is_writable else "ro"
     return f"{node.name} {node._embedding.core.status} {mode} {_replicated(node)}"
-
-
-def _free_ports(count: int) -> list[int]:
-    """Return different ports that are free now. All are held until the last is found, so that none comes twice."""
-    probes = [socket.socket() for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from box.errors import BoxError
 from box.net.dial import connect
 from box.net.peer_connection import PeerConnection
 from box.net.sockets import SocketNetwork
+from box.testing.free_ports import free_ports
 from box.wire.constants import Key, RequestType
 from box.wire.row import Row
 from test.support import until
@@ -39,12 +39,6 @@ end
 """
 
 
-def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
-
-
 class Tarantool:
     """A process of Tarantool, and a connection for EVAL."""
 
@@ -53,7 +47,7 @@ class Tarantool:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.port = _free_port()
+        self.port = free_ports(1)[0]
         self.uri = f"127.0.0.1:{self.port}"
         self._process: asyncio.subprocess.Process | None = None
         self._client: PeerConnection | None = None
@@ -203,7 +197,7 @@ def test_we_join_tarantool_and_follow() -> None:
 def test_tarantool_joins_us_and_follows() -> None:
     async def main() -> None:
         async with _both() as (running, tarantool):
-            master = await running.master(listen=f"127.0.0.1:{_free_port()}")
+            master = await running.master(listen=f"127.0.0.1:{free_ports(1)[0]}")
             address = master.options["listen"]
             for key in range(100):
                 await master.put([key, "before", {"a": [1, None, True, -5, 1.25]}])
@@ -232,7 +226,7 @@ def test_tarantool_joins_us_and_follows() -> None:
 def test_a_mesh_of_both() -> None:
     async def main() -> None:
         async with _both() as (running, tarantool):
-            one = await running.master(listen=f"127.0.0.1:{_free_port()}")
+            one = await running.master(listen=f"127.0.0.1:{free_ports(1)[0]}")
             address = one.options["listen"]
             await tarantool.start(address)
             two = await running.member().start(address)
@@ -264,7 +258,7 @@ def test_synchronous_transactions_of_both() -> None:
         async with _both() as (running, tarantool):
             settings: dict[str, Any] = {"replication_synchro_quorum": 2, "replication_synchro_timeout": 10}
             one = await running.master(
-                listen=f"127.0.0.1:{_free_port()}", **(settings | {"replication_synchro_quorum": 1})
+                listen=f"127.0.0.1:{free_ports(1)[0]}", **(settings | {"replication_synchro_quorum": 1})
             )
             await one.make_space(600, "sync", is_sync=True)
             await tarantool.start(one.options["listen"], quorum=2)

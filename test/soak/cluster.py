@@ -9,7 +9,6 @@ import asyncio
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -17,17 +16,12 @@ import time
 from pathlib import Path
 
 from box import Node
+from box.testing.free_ports import free_ports
 from test.support import wait_until
 
 ROWS = 200_000
 _SECONDS = 300.0
 """Seconds for any step of Spark, on a busy machine."""
-
-
-def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def _make_data(directory: Path) -> None:
@@ -54,7 +48,7 @@ class Cluster:
 
         self._directory = directory
         self._home = Path(pyspark.__file__).parent
-        self._port = _free_port()
+        self._port = free_ports(1)[0]
         self.url = f"spark://127.0.0.1:{self._port}"
         names = {"SPARK_HOME": str(self._home), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
         self.environment = {**os.environ, **names, "SPARK_WORKER_DIR": str(directory / "work")}

@@ -1,103 +1,28 @@
-"""A node whose definitions, rows and transactions are changed by several tasks at once, through Python, Lua and SQL.
+"""The work of the campaign "definitions": steps that change definitions, rows and transactions, in Python, Lua and SQL.
 
-Run as a program, it is the child process of the campaign "definitions":
-
-    python -m test.soak.definition_work DIRECTORY SEED MVCC SECONDS
-
-It prints what it has found wrong, then `end` and its state in JSON: the rows of every space, by name. Errors that
-Tarantool's users expect, BoxErrors, are no finds.
+Several tasks make such steps at once. Errors that users of Tarantool expect, BoxErrors, are no finds.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
 import random
-import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
 from box import BoxError, Node
 
-TASKS: Final = 8
 NAMES: Final = 4
 """The number of tables, Lua spaces, users, sequences and so on: few, so that tasks meet."""
 KEYS: Final = 12
+_CREATED: Final = 0.8
+"""How often a step creates its table or space if it is missing."""
 _PATIENCE: Final = 60.0
 """Seconds after which a step that has not ended counts as one that hangs."""
-_ORDINARY: Final = ("internal error", "Traceback")
-"""Words of no ordinary error."""
-
-STATE: Final = """
-local state = {}
-for _, definition in box.space._space:pairs() do
-    local space = box.space[definition.id]
-    local is_kept = space ~= nil and space.index[0] ~= nil and definition.engine == 'memtx' and not space.temporary
-    if is_kept then
-        state[definition.name] = space:select()
-    end
-end
-return require('json').encode(state)
-"""
-"""Returns the rows of all spaces but temporary ones as JSON."""
-
-CHECK: Final = """
-local json, wrong = require('json'), {}
-for _, definition in box.space._space:pairs({512}, {iterator = 'GE'}) do
-    local space = box.space[definition.id]
-    local primary = space and space.index[0]
-    if primary ~= nil then
-        local rows = {}
-        for _, row in primary:pairs() do rows[json.encode(row)] = true end
-        for number, index in pairs(space.index) do
-            if type(number) == 'number' then
-                local found = 0
-                for _, row in index:pairs() do
-                    found = found + 1
-                    if not rows[json.encode(row)] then
-                        table.insert(wrong, definition.name .. '.' .. index.name .. ' has ' .. json.encode(row))
-                    end
-                end
-                local is_multikey = (index.parts[1].path or ''):find('*', 1, true) ~= nil
-                if index:len() ~= found or (found ~= primary:count() and not is_multikey) then
-                    table.insert(wrong, ('%s.%s has %d of %d rows, len %d'):format(
-                        definition.name, index.name, found, primary:count(), index:len()))
-                end
-            end
-        end
-    end
-end
-for _, key in box.space._fk_constraint:pairs() do
-    local child, parent = box.space[key.child_id], box.space[key.parent_id]
-    if child == nil or parent == nil then
-        table.insert(wrong, 'a foreign key without its tables: ' .. key.name)
-    else
-        local parents = {}
-        for _, row in parent:pairs() do parents[json.encode(row[key.parent_cols[1] + 1])] = true end
-        for _, row in child:pairs() do
-            local value = row[key.child_cols[1] + 1]
-            if value ~= nil and not parents[json.encode(value)] then
-                table.insert(wrong, 'a child without its parent: ' .. json.encode(row))
-            end
-        end
-    end
-end
-for _, check in box.space._ck_constraint:pairs() do
-    local table_name = box.space[check.space_id].name
-    local bad, err = box.execute(('SELECT COUNT(*) FROM "%s" WHERE NOT (%s)'):format(table_name, check.code))
-    if err ~= nil then
-        table.insert(wrong, ('check %s of %s: %s'):format(check.code, table_name, tostring(err)))
-    elseif bad.rows[1][1] ~= 0 then
-        table.insert(wrong, ('%s has %d rows that its check %s refuses'):format(table_name, bad.rows[1][1], check.code))
-    end
-end
-return wrong
-"""
-"""Returns the texts of all contradictions between indexes, foreign keys, checks and rows."""
+ALARMING: Final = ("internal error", "Traceback")
+"""Words that no expected error has."""
 
 
 class Player:
@@ -110,6 +35,7 @@ class Player:
         self._steps: Sequence[tuple[int, Callable[[], Awaitable[Any]]]] = (
             (16, self._define_in_sql),
             (16, self._define_in_lua),
+            (8, self._define_in_python),
             (30, self._change_in_sql),
             (20, self._change_in_lua),
             (10, self._change_in_python),
@@ -133,7 +59,7 @@ class Player:
             async with asyncio.timeout(_PATIENCE):
                 await step()
         except BoxError as error:
-            if any(word in str(error) for word in _ORDINARY):
+            if any(word in str(error) for word in ALARMING):
                 self._finds.append(f"{step.__name__}: {error}")
         except TimeoutError:
             self._finds.append(f"{step.__name__} hangs")
@@ -150,17 +76,44 @@ class Player:
     def _key(self) -> int:
         return self._chooser.randrange(KEYS)
 
+    async def _table(self) -> str:
+        """Return the name of a table that exists in most cases: one that is missing is often created."""
+        table, other = self._name("t"), self._name("t")
+        if table.upper() not in self._node.space and self._chooser.random() < _CREATED:
+            with suppress(BoxError):  # another task was quicker, or the other table does not exist
+                await self._node.execute(
+                    self._pick(
+                        f"CREATE TABLE {table} (id INT PRIMARY KEY, a INT, b TEXT)",
+                        f"CREATE TABLE {table} (id INT PRIMARY KEY, a INT UNIQUE, b TEXT, CHECK (a < 1000))",
+                        f"CREATE TABLE {table} (id INT PRIMARY KEY, a INT REFERENCES {other} (id), b TEXT)",
+                        f"CREATE TABLE {table} (id INT PRIMARY KEY AUTOINCREMENT, a INT DEFAULT {self._key()},"
+                        ' b TEXT COLLATE "unicode_ci")',
+                    )
+                )
+        return table
+
+    async def _space(self) -> str:
+        """Return the name of a space that exists in most cases: one that is missing is often created."""
+        space = self._name("l")
+        if space not in self._node.space and self._chooser.random() < _CREATED:
+            with suppress(BoxError):  # another task was quicker
+                await self._node.eval(
+                    self._pick(
+                        f"box.schema.space.create('{space}'):create_index('pk')",
+                        f"box.schema.space.create('{space}'):create_index('pk')",
+                        f"local s = box.schema.space.create('{space}') s:create_index('pk')"
+                        " s:create_index('k', {parts = {{2, 'unsigned', is_nullable = true}}, unique = false})",
+                        f"local s = box.schema.space.create('{space}', {{temporary = true}}) s:create_index('pk')",
+                    )
+                )
+        return space
+
     # -- steps
 
     async def _define_in_sql(self) -> None:
-        table, other, number = self._name("t"), self._name("t"), self._key()
+        table, other, number = await self._table(), await self._table(), self._key()
         await self._node.execute(
             self._pick(
-                f"CREATE TABLE {table} (id INT PRIMARY KEY, a INT, b TEXT)",
-                f"CREATE TABLE {table} (id INT PRIMARY KEY, a INT UNIQUE, b TEXT, CHECK (a < 1000))",
-                f"CREATE TABLE {table} (id INT PRIMARY KEY, a INT REFERENCES {other} (id), b TEXT)",
-                f"CREATE TABLE {table} (id INT PRIMARY KEY AUTOINCREMENT, a INT DEFAULT {number}, b TEXT COLLATE"
-                ' "unicode_ci")',
                 f"DROP TABLE {table}",
                 f"TRUNCATE TABLE {table}",
                 f"ALTER TABLE {table} ADD COLUMN c{number} INT",
@@ -174,20 +127,16 @@ class Player:
                 f"DROP INDEX {self._pick('i', 'u')}{number % 3} ON {table}",
                 f"CREATE VIEW {self._name('v')} AS SELECT x.id, y.a FROM {table} x, {other} y WHERE x.id = y.a",
                 f"DROP VIEW {self._name('v')}",
-                f"CREATE TRIGGER {self._name('g')} AFTER INSERT ON {table} FOR EACH ROW BEGIN"
-                f" INSERT OR IGNORE INTO {other} VALUES (new.id + 1, new.a, new.b); END",
+                f"CREATE TRIGGER {self._name('g')} AFTER INSERT ON {table} FOR EACH ROW WHEN new.id < {KEYS}"
+                f" BEGIN INSERT OR IGNORE INTO {other} VALUES (new.id + 1, new.a, new.b); END",
                 f"DROP TRIGGER {self._name('g')}",
             )
         )
 
     async def _define_in_lua(self) -> None:
-        space, number = self._name("l"), self._key()
+        space, number = await self._space(), self._key()
         await self._node.eval(
             self._pick(
-                f"box.schema.space.create('{space}'):create_index('pk')",
-                f"local s = box.schema.space.create('{space}') s:create_index('pk')"
-                " s:create_index('k', {parts = {{2, 'unsigned', is_nullable = true}}, unique = false})",
-                f"local s = box.schema.space.create('{space}', {{temporary = true}}) s:create_index('pk')",
                 f"box.space.{space}:create_index('i{number % 3}', {{parts = {{{{1, 'unsigned'}}}},"
                 f" type = '{self._pick('tree', 'hash')}'}})",
                 f"box.space.{space}:create_index('m', {{parts = {{{{3, 'scalar', path = '[*]'}}}}, unique = false}})",
@@ -213,8 +162,37 @@ class Player:
             )
         )
 
+    async def _define_in_python(self) -> None:
+        schema, space, number = self._node.schema, await self._space(), self._key()
+        handle = self._node.space[space] if self._chooser.random() < 0.8 else None
+        match self._chooser.randrange(12):
+            case 0:
+                await schema.create_space(space, format=[("id", "unsigned"), ("n", "any")], temporary=number == 0)
+            case 1 if handle is not None:
+                await handle.create_index("pk", if_not_exists=True)
+            case 2 if handle is not None:
+                await handle.create_index(f"i{number % 3}", parts=[(2, "unsigned")], unique=number % 2 == 0)
+            case 3 if handle is not None:
+                await handle.index[f"i{number % 3}"].drop()
+            case 4 if handle is not None:
+                await handle.truncate()
+            case 5 if handle is not None:
+                await handle.drop()
+            case 6:
+                await schema.create_role(self._name("r"))
+            case 7:
+                await schema.drop_role(self._name("r"))
+            case 8:
+                await schema.grant(self._name("u"), self._name("r"))
+            case 9:
+                await schema.set_password(self._name("u"), f"secret {number}")
+            case 10:
+                await schema.create_sequence(self._name("s"), start=number, min=0, max=20, cycle=number % 2 == 0)
+            case _:
+                await schema.sequence(self._name("s")).set(number)
+
     async def _change_in_sql(self) -> None:
-        table, other, key, number = self._name("t"), self._name("t"), self._key(), self._key()
+        table, other, key, number = await self._table(), await self._table(), self._key(), self._key()
         await self._node.execute(
             self._pick(
                 f"INSERT INTO {table} (id, a, b) VALUES ({key}, {number}, 'x{number}')",
@@ -231,7 +209,7 @@ class Player:
         )
 
     async def _change_in_lua(self) -> None:
-        space, key, number = self._name("l"), self._key(), self._key()
+        space, key, number = await self._space(), self._key(), self._key()
         await self._node.eval(
             f"local s = box.space.{space} "
             + self._pick(
@@ -247,23 +225,22 @@ class Player:
         )
 
     async def _change_in_python(self) -> None:
-        key, number = self._key(), self._key()
-        with suppress(AttributeError, TypeError):  # no such space, or a row that does not fit its format
-            space = self._node.space[self._name("l")]
-            match number % 5:
-                case 0:
-                    await space.insert((key, number))
-                case 1:
-                    await space.replace((key, number))
-                case 2:
-                    await space.replace_many([(other, number) for other in range(number)])
-                case 3:
-                    await space.update([key], [("=", 1, number)])
-                case _:
-                    await space.delete([key])
+        name, key, number = await self._space(), self._key(), self._key()
+        space = self._node.space[name]
+        match number % 5:
+            case 0:
+                await space.insert((key, number))
+            case 1:
+                await space.replace((key, number))
+            case 2:
+                await space.replace_many([(other, number) for other in range(number)])
+            case 3:
+                await space.update([key], [("=", 1, number)])
+            case _:
+                await space.delete([key])
 
     async def _query(self) -> None:
-        table, other, number = self._name("t"), self._name("t"), self._key()
+        table, other, number = await self._table(), await self._table(), self._key()
         await self._node.execute(
             self._pick(
                 f"SELECT * FROM {table} WHERE id > {number}",
@@ -278,10 +255,11 @@ class Player:
         )
 
     async def _prepared(self) -> None:
+        table = await self._table()
         source = self._pick(
-            f"SELECT * FROM {self._name('t')} WHERE id = ?",
-            f"DELETE FROM {self._name('t')} WHERE id = ?",
-            f"INSERT INTO {self._name('t')} (id) VALUES (?)",
+            f"SELECT * FROM {table} WHERE id = ?",
+            f"DELETE FROM {table} WHERE id = ?",
+            f"INSERT INTO {table} (id) VALUES (?)",
         )
         async with await self._node.prepare(source) as statement:
             for _ in range(self._chooser.randrange(4)):
@@ -317,7 +295,7 @@ class Player:
 
     async def _lua_transaction(self) -> None:
         """A fiber with a transaction, which is cancelled or goes on."""
-        space, other, key = self._name("l"), self._name("t").upper(), self._key()
+        space, other, key = await self._space(), await self._table(), self._key()
         await self._node.eval(
             f"""
             local fiber = require('fiber')
@@ -325,11 +303,13 @@ class Player:
                 box.begin()
                 box.space.{space}:replace{{{key}, 1}}
                 fiber.yield()
-                {self._pick("", "box.execute('INSERT INTO " + other.lower() + f" (id) VALUES ({key})')")}
+                {self._pick("", f"box.execute('INSERT INTO {other} (id) VALUES ({key})')")}
                 {self._pick("", "box.schema.sequence.create('" + self._name("s") + "')")}
-                {self._pick("", f"if box.space.{other} ~= nil then box.space.{other}:truncate() end")}
+                {self._pick("", f"box.execute('TRUNCATE TABLE {other}')", f"box.space.{space}:truncate()")}
                 fiber.yield()
+                local point = box.savepoint()
                 box.space.{space}:delete{{{key + 1}}}
+                {self._pick("", "box.rollback_to_savepoint(point)")}
                 {self._pick("box.commit()", "box.rollback()", "fiber.sleep(0.01) box.commit()", "")}
             end
             local worker = fiber.new(work)
@@ -359,47 +339,3 @@ class Player:
 
 class _RolledBackError(Exception):
     """Ends the block of a transaction that is to be rolled back."""
-
-
-class _Errors(logging.Handler):
-    """Adds records of errors to the finds."""
-
-    def __init__(self, finds: list[str]) -> None:
-        super().__init__(logging.ERROR)
-        self._finds = finds
-
-    def emit(self, record: logging.LogRecord) -> None:
-        text = self.format(record)
-        if any(word in text for word in _ORDINARY):
-            self._finds.append(text)
-
-
-async def play(directory: Path, seed: int, mvcc: bool, seconds: float) -> tuple[list[str], str]:
-    """Work in a directory, stop, and return the finds and the state in JSON."""
-    finds: list[str] = []
-    logging.getLogger().addHandler(_Errors(finds))
-    asyncio.get_running_loop().set_exception_handler(lambda loop, context: finds.append(f"in the loop: {context!r}"))
-    async with Node(directory, memtx_use_mvcc_engine=mvcc) as node:
-        until = time.monotonic() + seconds
-        print("ready", flush=True)
-        await asyncio.gather(*(Player(node, f"{seed} {number}", finds).run(until) for number in range(TASKS)))
-        finds += await node.eval(CHECK)
-        return finds, await node.eval(STATE)
-
-
-async def examine(directory: Path, mvcc: bool) -> tuple[list[str], str]:
-    """Start a node from a directory, and return what contradicts in it, and its state in JSON."""
-    async with Node(directory, memtx_use_mvcc_engine=mvcc) as node:
-        return await node.eval(CHECK), await node.eval(STATE)
-
-
-def main() -> None:
-    directory, seed, mvcc, seconds = sys.argv[1:]
-    finds, state = asyncio.run(play(Path(directory), int(seed), mvcc == "True", float(seconds)))
-    for find in finds:
-        print("find", json.dumps(find))
-    print("end", state, flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -11,6 +11,7 @@ import pytest
 
 from box.embed import LuaInstance
 from box.log import Log
+from box.testing.free_ports import free_ports
 from console.suite.wire import ConsoleClient
 from lua.bindings.console import ConsoleBinding
 
@@ -203,9 +204,7 @@ def test_the_listening_socket_is_shown(short_path: Path) -> None:
 
 def test_tcp(short_path: Path) -> None:
     """The server accepts an address host:port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
 
     async def run() -> str:
         async with listening(short_path) as (instance, _):

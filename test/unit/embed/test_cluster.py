@@ -5,22 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import socket
 import threading
 from pathlib import Path
 
 from box import Node
+from box.testing.free_ports import free_ports
 from test.support import until
-
-
-def free_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
 
 
 def descriptors() -> dict[str, str]:

@@ -11,9 +11,8 @@ from typing import Any, Final
 import pytest
 
 from box import BoxError, Node
+from box.testing.free_ports import free_ports
 from test.support import until
-
-from .test_cluster import free_ports
 
 PATIENT: Final = 1000.0
 """A timeout in seconds that no test reaches."""

@@ -273,3 +273,53 @@ def test_a_batch_that_was_written_before_anybody_followed() -> None:
             follower.close()
 
     asyncio.run(scenario())
+
+
+def test_a_follower_that_comes_while_a_batch_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that was being written when the first follower came has no packets, and is read from its file."""
+    encode = RowEncoder.encode
+
+    async def scenario() -> None:
+        async with running_journal(inline_limit=100) as journal:
+            await write(journal, replace_row(1))
+            followers = []
+
+            def encode_and_follow(self: RowEncoder, *arguments: Any) -> list[bytes]:
+                blocks = encode(self, *arguments)
+                if not followers:
+                    followers.append(journal.follow(VClock({1: 1})))
+                return blocks
+
+            monkeypatch.setattr(RowEncoder, "encode", encode_and_follow)
+            await write(journal, replace_row(2), replace_row(3))
+            await write(journal, replace_row(4))
+            assert await asyncio.wait_for(take(followers[0], 3), 30) == [2, 3, 4]
+            followers[0].close()
+
+    asyncio.run(scenario())
+
+
+class _GrowingLimit(VClock):
+    """The vclock of a writer that announces more rows whenever a reader in another thread looks at origin 2."""
+
+    def __getitem__(self, replica_id: int) -> int:
+        if replica_id == 2:
+            self.update({1: 3, 2: 1})
+        return self.get(replica_id, 0)
+
+
+def test_a_limit_that_grows_during_a_read_leaves_no_gap() -> None:
+    """Rows that a reader cuts off at its limit are not overtaken by later rows of their origin."""
+
+    async def scenario() -> None:
+        storage = MemoryStorage()
+        async with running_journal(storage) as journal:
+            await write(journal, replace_row(1))
+            await write(journal, replace_row(2))
+            await write(journal, replace_row(3, replica_id=2, lsn=1))
+            await write(journal, replace_row(4))
+        directory = LogDirectory(storage, ".", LogKind.XLOG)
+        reader = LogReader(directory, VClock(), limit=_GrowingLimit({1: 1}))
+        assert [key_of(row) for row in rows_of(reader.next_runs() or [])] == [1]
+
+    asyncio.run(scenario())

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from box.errors import BoxError
+from test.support import refusing_address
 
 from .conftest import Lua
 
@@ -189,14 +190,16 @@ def test_a_client_that_is_no_longer_used_closes_its_connections(lua: Lua, url: s
 
 def test_failures_have_a_status(lua: Lua, url: str) -> None:
     """A timeout, a closed connection, an error page and a refused connection each have their status."""
-    assert lua(
-        HTTP
-        + """local slow = http.get(url .. '/slow', {timeout = 0.05})
-        local gone, wrong = http.get(url .. '/gone'), http.get(url .. '/nowhere')
-        local nobody = http.get('http://127.0.0.1:1/')
-        return slow.status, slow.reason, gone.status, wrong.status, wrong.reason, wrong.body, nobody.status""",
-        url,
-    ) == [408, "Timeout was reached", 444, 404, "Unknown", "nothing", 595]
+    with refusing_address() as address:
+        answers = lua(
+            HTTP
+            + f"""local slow = http.get(url .. '/slow', {{timeout = 0.05}})
+            local gone, wrong = http.get(url .. '/gone'), http.get(url .. '/nowhere')
+            local nobody = http.get('http://{address}/')
+            return slow.status, slow.reason, gone.status, wrong.status, wrong.reason, wrong.body, nobody.status""",
+            url,
+        )
+    assert answers == [408, "Timeout was reached", 444, 404, "Unknown", "nothing", 595]
 
 
 def test_other_fibers_run_meanwhile(lua: Lua, url: str) -> None:

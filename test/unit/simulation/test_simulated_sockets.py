@@ -99,9 +99,13 @@ PROGRAMS = {
         return {client:read(100, 5), client:name(), client:peer(), server:name(), client:close(), server:close()}
     """,
     "refused connections": """
-        local closed = listening('127.0.0.1', 0)
-        local port = closed:name().port
-        closed:close()
+        local port, held
+        repeat
+            local closed = listening('127.0.0.1', 0)
+            port = closed:name().port
+            closed:close()
+            held = socket('AF_INET', 'SOCK_STREAM', 'tcp')
+        until held:bind('127.0.0.1', port)  -- without listen: it refuses connections, and no other program gets it
         local nobody = {socket.tcp_connect('127.0.0.1', port, 5)}
         nobody[3] = errno.strerror()
         local raw, other = socket('AF_INET', 'SOCK_STREAM', 'tcp'), socket('AF_INET', 'SOCK_STREAM', 'tcp')
@@ -386,7 +390,9 @@ PROGRAMS = {
         results[4] = {accepted:receive('*a')}
         results[5] = {socket.connect('127.0.0.1', select(2, client.getsockname(accepted)))} ~= nil
         server:close()
-        results[6] = {socket.connect('127.0.0.1', 1)}
+        local held = require('socket')('AF_INET', 'SOCK_STREAM', 'tcp')
+        held:bind('127.0.0.1', 0)
+        results[6] = {socket.connect('127.0.0.1', held:name().port)}
         return results
     """,
     "a full backlog": """
@@ -411,8 +417,14 @@ PROGRAMS = {
         return results
     """,
     "IPv6": """
-        local server = socket('AF_INET6', 'SOCK_STREAM', 'tcp')
-        assert(server:bind('::1', 0) and server:listen())
+        -- Another program may have the port on 127.0.0.1; on a simulated machine no address shares ports with another.
+        local server, held
+        for _ = 1, 10 do
+            server, held = socket('AF_INET6', 'SOCK_STREAM', 'tcp'), socket('AF_INET', 'SOCK_STREAM', 'tcp')
+            assert(server:bind('::1', 0))
+            if held:bind('127.0.0.1', server:name().port) then break end
+        end
+        server:listen()
         local client = socket('AF_INET6', 'SOCK_STREAM', 'tcp')
         client:sysconnect('::1', server:name().port)
         client:writable(5)

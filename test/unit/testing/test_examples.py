@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,8 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+
+from box.testing.free_ports import free_ports
 
 pytest.importorskip("aiohttp")
 ROOT = Path(__file__).parents[3]
@@ -55,9 +56,7 @@ def test_the_program_serves_its_page(tmp_path: Path) -> None:
 
 def post_and_wait(directory: Path, text: str, number: signal.Signals) -> list[tuple[str, str, str]]:
     """Post jobs, wait until all are done, return them as (text, state, result), and stop the program with a signal."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+    port = str(free_ports(1)[0])
     command = [sys.executable, "-m", "job_queue", "--directory", str(directory / "data"), "--port", port]
     with subprocess.Popen(
         [*SIGINT_IGNORED, *command],
