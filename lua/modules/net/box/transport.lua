@@ -120,15 +120,23 @@ local function refuse(problem)
     error(errors.new_here({code = box.error.NO_CONNECTION, message = problem}), 0)
 end
 
+-- Raises an error after a turn, because Tarantool has it from a look-up in another thread.
+local function refuse_name(problem)
+    fiber.yield()
+    refuse(problem)
+end
+
 -- Returns the host and the service to connect to. Raises the error of getaddrinfo() for what cannot be any.
 local function resolvable(host, port)
     host, port = c_text(host), c_text(port)
     if host == 'unix/' then
         return host, port or ''
-    elseif port and port ~= '' and not port:find('^%d+$') and not port:find('^%a[%a-]*$') then
-        refuse(UNKNOWN_SERVICE)
+    end
+    host = host == '' and 'localhost' or host
+    if port and port ~= '' and not port:find('^%d+$') and not port:find('^%a[%a-]*$') then
+        refuse_name(UNKNOWN_SERVICE)
     elseif host == nil and port == nil or host and not host:find('^[%w.:%%_-]+$') then
-        refuse(UNKNOWN_NAME)
+        refuse_name(UNKNOWN_NAME)
     end
     return host or 'localhost', port ~= '' and port or '0'
 end
