@@ -284,9 +284,10 @@ class SocketBinding(Binding):
             return None, errno.EIO, _NO_NAME
         service = text(port) if isinstance(port, bytes) else int(port or 0)
         query = AddressQuery(text(host) if host else None, service, **codec.unpack(packed))
-        if isinstance(service, str) and (_NEGATIVE.fullmatch(service) or not service.isascii()):
-            # uvloop would take a negative number for a port.
-            return None, errno.EIO, _NO_SERVICE
+        # uvloop would take a negative number for a port. What else is wrong with the query is told first.
+        has_service = not (isinstance(service, str) and (_NEGATIVE.fullmatch(service) or not service.isascii()))
+        if not has_service:
+            query = query._replace(host=None, port=0)
         try:
             async with asyncio.timeout(timeout):
                 found = await self.runtime.machine.sockets.getaddrinfo(self.runtime.loop, query)
@@ -302,6 +303,8 @@ class SocketBinding(Binding):
             return None, errno.EIO, _NO_NAME
         except OSError as error:
             return None, error.errno, f"getaddrinfo: {error.strerror}".encode()
+        if not has_service:
+            return None, errno.EIO, _NO_SERVICE
         return codec.pack([_info_map(*entry) for entry in found])
 
     # Data

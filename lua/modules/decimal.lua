@@ -68,7 +68,7 @@ local function parsed(value, position)
         return python.decimal_parse(value)
     end
     local convert = kind == 'cdata' and CDATA_NUMBERS[tonumber(ffi.typeof(value))]
-    if not convert then
+    if not convert or tostring(value):find('^ctype<') then    -- a type has the type of its values, but no value
         error(('expected decimal, number or string as %d argument'):format(position), 4)
     end
     return convert(value)

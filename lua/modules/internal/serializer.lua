@@ -72,7 +72,7 @@ local function with_options(cfg, overrides)
     local result = {}
     for name in pairs(DEFAULTS) do
         local value = overrides[name]
-        if value == nil then
+        if type(value) == 'nil' then    -- box.NULL is 0
             result[name] = cfg[name]
         else
             result[name] = coerce(name, value)

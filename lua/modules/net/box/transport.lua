@@ -142,7 +142,7 @@ local function resolvable(host, port)
 end
 
 local function serve(self)
-    local host, port = resolvable(self.host, self.port)
+    local host, port = resolvable(self.address())
     local id, packed = wait(python.netbox_connect(host, port, self.events.connect_timeout()))
     self.id = id
     local greeting = msgpack.decode(packed)
@@ -202,7 +202,7 @@ local function leave(self, state, ...)
 end
 
 local function run(self)
-    fiber.name(('%s:%s (net.box)'):format(self.host, self.port), {truncate = true})
+    fiber.name(('%s:%s (net.box)'):format(self.address()), {truncate = true})
     while not FINAL[self.state] do
         local _, problem = pcall(self.serve, self)
         disconnect(self)
@@ -314,9 +314,13 @@ local function new(host, port, user, password, events)
         box.error(box.error.PROC_LUA, 'net.box: user is not defined')
     end
     local self = setmetatable({
-        host = host, port = port, user = user, password = user and (password or ''), events = events,
+        user = user, password = user and (password or ''), events = events,
         state = 'initial', changed = fiber.cond(), serve = serve, hang_up = python.netbox_close,
     }, transport_mt)
+    -- A function, because a table as a host is shown as that of the connection only.
+    function self.address()
+        return host, port
+    end
     -- Futures keep this function, so that a future that is printed does not show the channel.
     function self.getter()
         return self
