@@ -110,7 +110,7 @@ def decode_decimal(data: bytes) -> Decimal:
     if type(scale) is not int or not digits.isdecimal() or sign is None:
         raise ValueError("malformed decimal")
     # A scale of 2^31 would make a text of two gigabytes when the number is shown.
-    if abs(scale) > MAX_DECIMAL_DIGITS or len(digits.lstrip("0")) > MAX_DECIMAL_DIGITS:
+    if not -MAX_DECIMAL_DIGITS < scale <= MAX_DECIMAL_DIGITS or len(digits.lstrip("0")) > MAX_DECIMAL_DIGITS:
         raise ValueError("decimal out of range")
     return Decimal(f"{sign}{digits}E{-scale}")
 

@@ -57,7 +57,7 @@ def value_str(value: Any, depth: int = _MAX_DEPTH) -> str:
     if isinstance(value, (list, dict)) or kind is tuple:
         return _container_str(value, depth)
     if kind is Decimal:
-        return format(value, "f")
+        return decimal_text(value)
     if isinstance(value, Ext):
         return f"(extension: type {value.code}, len {len(value.data)})"
     if isinstance(value, BoxError):
@@ -65,6 +65,15 @@ def value_str(value: Any, depth: int = _MAX_DEPTH) -> str:
     if isinstance(value, datetime):
         return str(bodies.from_python(value))
     return str(value) if kind in (int, UUID, Datetime, Interval) else f"(extension: type {kind.__name__})"
+
+
+def decimal_text(value: Decimal) -> str:
+    """Return the text of a decimal without an exponent; a zero with a positive one has as many zeros behind it."""
+    text = format(value, "f")
+    if value:
+        return text
+    exponent = value.as_tuple().exponent
+    return text + "0" * exponent if isinstance(exponent, int) else text
 
 
 def _container_str(value: Any, depth: int) -> str:

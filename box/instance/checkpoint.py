@@ -315,7 +315,7 @@ class Checkpoints:
 
     def set_threshold(self, size: float) -> None:
         """Set `checkpoint_wal_threshold`: a checkpoint is made after that many bytes of the log."""
-        self._journal.checkpoint_threshold = int(min(size, 2.0**63))  # infinity has no integer
+        self._journal.checkpoint_threshold = int(max(-(2.0**63), min(size, 2.0**63)))  # infinity has no integer
 
     def reschedule(self) -> None:
         """Begin a new `checkpoint_interval`. A running checkpoint continues."""

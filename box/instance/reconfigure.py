@@ -75,7 +75,17 @@ def make_setters(
         state.mode.set(ReadOnlyReason.CONFIG, value)
 
     def set_max_tuple_size(value: float) -> None:
-        dml.max_tuple_size = int(min(value, sys.maxsize))
+        # Tarantool keeps 32 bits: a negative number is a huge one without a sign.
+        size = int32(value)
+        dml.max_tuple_size = size if size >= 0 else sys.maxsize
+
+    async def set_listen(value: str | None) -> None:
+        await asyncio.sleep(0)  # other fibers run, as they do while Tarantool asks its network thread
+        await iproto.listen(value)
+
+    async def set_message_limit(value: int) -> None:
+        await asyncio.sleep(0)
+        iproto.set_limit(value)
 
     def set_memory(value: float) -> None:
         dml.memory_limit = int(value)
@@ -129,12 +139,12 @@ def make_setters(
         "election_mode": set_election_mode,
         "election_timeout": lambda _: set_election_timeouts(),
         "instance_uuid": set_instance_uuid,
-        "listen": iproto.listen,
+        "listen": set_listen,
         "log_format": set_log_format,
         "log_level": set_log_level,
         "memtx_max_tuple_size": set_max_tuple_size,
         "memtx_memory": set_memory,
-        "net_msg_max": iproto.set_limit,
+        "net_msg_max": set_message_limit,
         "read_only": set_read_only,
         "readahead": iproto.set_readahead,
         "replicaset_uuid": set_replicaset_uuid,

@@ -12,12 +12,14 @@ from box.net.uri import Uri, address_of, parse, socket_error
 from box.wire.greeting import Greeting
 
 
-def parse_address(address: str) -> Uri:
-    """Parse the address of a server.
+def parse_address(address: str | Uri) -> Uri:
+    """Parse the address of a server, unless it is parsed already.
 
     Raises:
         ClientError: ILLEGAL_PARAMS, the text is not an address.
     """
+    if isinstance(address, Uri):
+        return address
     uri = parse(address)
     if uri is None or uri.service is None:
         raise client_error(ErrorCode.ILLEGAL_PARAMS, f"invalid uri: {address}")
@@ -27,7 +29,7 @@ def parse_address(address: str) -> Uri:
 async def open_connection(
     loop: asyncio.AbstractEventLoop,
     network: Network,
-    address: str,
+    address: str | Uri,
     timeout: float | None = None,
     *,
     keeps_rows: bool,
@@ -52,7 +54,7 @@ async def open_connection(
     except OSError as error:
         connection.close()
         number = error.errno if error.errno and error.errno > 0 else errno.ECONNREFUSED
-        raise socket_error(f"connect to {address_of(address)}", "fd -1", number) from error
+        raise socket_error(f"connect to {address_of(uri.format())}", "fd -1", number) from error
     except BaseException:
         connection.close()
         raise
@@ -68,7 +70,7 @@ def require_binary(greeting: Greeting, refusal: str) -> None:
 async def connect(
     loop: asyncio.AbstractEventLoop,
     network: Network,
-    address: str,
+    address: str | Uri,
     *,
     timeout: float | None = None,
     user: str | None = None,

@@ -200,6 +200,28 @@ class SocketListener:
             _remove_socket_file(self._path)
 
 
+_UNIX_FIELD: Final = 108
+"""The bytes that Linux has for the path of a unix socket."""
+
+
+def _connected_unix(path: str) -> socket.socket:
+    """Connect to the path of a unix socket, which succeeds or fails at once.
+
+    Raises:
+        OSError: nobody listens there, or has room for one more connection.
+    """
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        sock.connect(os.fsencode(path) or b"\0" * _UNIX_FIELD)  # as in Tarantool, an empty path is the whole field
+    except OSError as error:
+        sock.close()
+        # Python refuses a path that is too long without a number.
+        number = error.errno or errno.ENOBUFS
+        raise OSError(number, os.strerror(number)) from error
+    return sock
+
+
 class SocketNetwork:
     """The network of the operating system."""
 
@@ -220,7 +242,7 @@ class SocketNetwork:
 
     async def connect(self, uri: Uri, factory: ProtocolFactory) -> None:
         if uri.unix is not None:
-            await self._loop.create_unix_connection(factory, uri.unix)
+            await self._loop.create_unix_connection(factory, sock=_connected_unix(uri.unix))
             return
         try:
             # Not left to the loop, which prints the failure of a look-up whose connection was cancelled.

@@ -1,4 +1,4 @@
-"""`decimal`: numbers of up to 38 digits, which cross the boundary as texts without an exponent.
+"""`decimal`: numbers of up to 38 digits, which cross the boundary as texts. A positive exponent follows an E: `15E14`.
 
 The arithmetic is that of the standard library's `decimal` in Tarantool's context: 38 digits, a scale of at most 38, and
 rounding half away from zero.
@@ -33,20 +33,22 @@ def parse(value: str) -> Decimal | None:
         return None
     number = Decimal(value)
     try:
-        # `plus` would make a negative zero positive.
-        return number if number.is_zero() and _scale(number) <= _DIGITS else _CONTEXT.plus(number)
+        return _CONTEXT.create_decimal(number)  # `plus` would make a negative zero positive
     except _TRAPS:
         return None
 
 
-def _scale(number: Decimal) -> int:
+def _exponent(number: Decimal) -> int:
     exponent = number.as_tuple().exponent
-    return max(0, -exponent) if isinstance(exponent, int) else 0
+    return exponent if isinstance(exponent, int) else 0  # decimals of Tarantool are finite
+
+
+def _scale(number: Decimal) -> int:
+    return max(0, -_exponent(number))
 
 
 def _precision(number: Decimal) -> int:
-    _, digits, exponent = number.as_tuple()
-    assert isinstance(exponent, int)  # decimals of Tarantool are finite
+    digits, exponent = number.as_tuple().digits, _exponent(number)
     return max(len(digits), -exponent) if exponent <= 0 else len(digits) + exponent
 
 
@@ -55,25 +57,32 @@ def _ln(number: Decimal) -> Decimal:
 
 
 def _round(number: Decimal, scale: int) -> Decimal:
-    """Round to fewer fractional digits; a scale that is out of range leaves the number unchanged."""
+    """Round to fewer fractional digits; a scale that is out of range leaves the number unchanged.
+
+    A digit that is carried before the first one takes the place of the last: 9.99 with one fractional digit is 10.
+    """
     if not 0 <= scale < _scale(number):
         return number
-    return number.quantize(Decimal(1).scaleb(-scale), context=_WIDE)
+    digits = max(_precision(number) - _scale(number) + scale, 1)
+    context = Context(prec=digits, rounding=ROUND_HALF_UP, Emin=-1 if scale else 0, Emax=digits, traps=[])
+    return context.plus(number)
 
 
 def _rescale(number: Decimal, scale: int) -> Decimal:
     """Give the number exactly `scale` fractional digits; it is unchanged if that is impossible."""
     if scale <= _scale(number):
         return _round(number, scale)
-    if scale > _DIGITS or len(number.as_tuple().digits) + scale - _scale(number) > _DIGITS:
+    if scale > _DIGITS or len(number.as_tuple().digits) + scale + _exponent(number) > _DIGITS:
         return number
     return number.quantize(Decimal(1).scaleb(-scale), context=_WIDE)
 
 
 def _trim(number: Decimal) -> Decimal:
-    """Remove zeros at the end of the fraction."""
+    """Remove zeros at the end of the fraction, or of the digits before a positive exponent."""
     trimmed = number.normalize(_WIDE)
-    return trimmed if _scale(trimmed) else trimmed.quantize(Decimal(1), context=_WIDE)
+    if (number and _exponent(number) > 0) or _scale(trimmed):
+        return trimmed
+    return trimmed.quantize(Decimal(1), context=_WIDE)
 
 
 _BINARY: Final[dict[str, Callable[[Decimal, Decimal], Decimal]]] = {
@@ -96,12 +105,15 @@ _UNARY: Final[dict[str, Callable[[Decimal], Decimal]]] = {
 _SCALING: Final[dict[str, Callable[[Decimal, int], Decimal]]] = {"round": _round, "rescale": _rescale}
 
 
-def _shown(number: Decimal) -> bytes:
-    return format(number, "f").encode()
+def _crossing(number: Decimal) -> bytes:
+    if "E+" not in str(number):
+        return format(number, "f").encode()
+    sign, digits, exponent = number.as_tuple()
+    return f"{'-' * sign}{''.join(map(str, digits))}E{exponent}".encode()
 
 
 def _result(number: Decimal) -> bytes | None:
-    return _shown(number) if number.is_finite() else None
+    return _crossing(number) if number.is_finite() else None
 
 
 class DecimalBinding(Binding):
@@ -109,15 +121,15 @@ class DecimalBinding(Binding):
 
     @exported("decimal_parse")
     def parse(self, value: bytes) -> bytes | None:
-        """Return the canonical text of the number in a text."""
+        """Return the text of the number in a text."""
         number = parse(text(value))
-        return None if number is None else _shown(number)
+        return None if number is None else _crossing(number)
 
     @exported("decimal_parse_double")
     def parse_double(self, value: float) -> bytes | None:
-        """Return the canonical text of a double, of which 15 digits count."""
+        """Return the text of a double, of which 15 digits count."""
         number = parse(f"{value:.15g}")
-        return None if number is None else _shown(number)
+        return None if number is None else _crossing(number)
 
     @exported("decimal_binary")
     def binary(self, operation: bytes, left: bytes, right: bytes) -> bytes | None:
@@ -138,7 +150,7 @@ class DecimalBinding(Binding):
     @exported("decimal_scaling")
     def scaling(self, operation: bytes, operand: bytes, scale: float) -> bytes:
         """Calculate `round` or `rescale`."""
-        return _shown(_SCALING[text(operation)](Decimal(text(operand)), int(scale)))
+        return _crossing(_SCALING[text(operation)](Decimal(text(operand)), int(scale)))
 
     @exported("decimal_compare")
     def compare(self, left: bytes, right: bytes) -> int:
@@ -159,6 +171,6 @@ class DecimalBinding(Binding):
     def unpack(self, body: bytes) -> bytes | None:
         """Return the text of a MessagePack extension's body; None for a malformed one."""
         try:
-            return _shown(decode_decimal(body))
+            return _crossing(decode_decimal(body))
         except ValueError:
             return None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from box.data import codec
 from box.errors import BoxError, ErrorCode, client_error
-from box.net.uri import UNIX_HOST
+from box.net.uri import UNIX_HOST, Uri
 from box.wire.constants import RequestType
 from box.wire.row import Row, StreamRow, encode_packet
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text, waiting
@@ -119,8 +119,10 @@ class NetBoxBinding(Binding):
         """
         from box.net.dial import connect
 
-        address = f"{text(host)}:{text(port)}"
-        if ":" in text(host) and text(host) != UNIX_HOST:
+        address: str | Uri = f"{text(host)}:{text(port)}"
+        if text(host) == UNIX_HOST:
+            address = Uri(host=UNIX_HOST, service=text(port))  # any text is a path
+        elif ":" in text(host):
             address = f"[{text(host)}]:{text(port)}"
         try:
             connection = await connect(self.runtime.loop, self.node.network, address, timeout=timeout)

@@ -79,6 +79,16 @@ def _failing(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _asked_for(sock: Socket, size: int, flags: int) -> tuple[int, int]:
+    """Return the size and the flags of a read.
+
+    Python reads nothing if it is asked for no bytes, but the system fails if there is nothing, and drops a datagram.
+    """
+    if size > 0:
+        return size, flags
+    return 1, flags | (socket.MSG_PEEK if sock.type == socket.SOCK_STREAM else 0)
+
+
 def _address_map(sock: Socket, address: Any) -> dict[str, Any]:
     if sock.family == socket.AF_UNIX:
         path = address if isinstance(address, str) else os.fsdecode(address or b"")
@@ -269,13 +279,15 @@ class SocketBinding(Binding):
 
         `packed` is a map of family, type, protocol and flags, all numbers.
         """
+        await asyncio.sleep(0)  # other fibers run even if there is nothing to look up
         if not host and port is None:
             return None, errno.EIO, _NO_NAME
         service = text(port) if isinstance(port, bytes) else int(port or 0)
         query = AddressQuery(text(host) if host else None, service, **codec.unpack(packed))
-        if isinstance(service, str) and (_NEGATIVE.fullmatch(service) or not service.isascii()):
-            # uvloop would take a negative number for a port.
-            return None, errno.EIO, _NO_SERVICE
+        # uvloop would take a negative number for a port. What else is wrong with the query is told first.
+        has_service = not (isinstance(service, str) and (_NEGATIVE.fullmatch(service) or not service.isascii()))
+        if not has_service:
+            query = query._replace(host=None, port=0)
         try:
             async with asyncio.timeout(timeout):
                 found = await self.runtime.machine.sockets.getaddrinfo(self.runtime.loop, query)
@@ -291,6 +303,8 @@ class SocketBinding(Binding):
             return None, errno.EIO, _NO_NAME
         except OSError as error:
             return None, error.errno, f"getaddrinfo: {error.strerror}".encode()
+        if not has_service:
+            return None, errno.EIO, _NO_SERVICE
         return codec.pack([_info_map(*entry) for entry in found])
 
     # Data
@@ -299,7 +313,9 @@ class SocketBinding(Binding):
     @_failing
     def read(self, fd: float, size: float, flags: float) -> Any:
         """Read available bytes, up to `size`; empty at the end."""
-        return self._socket(fd).recv(int(size), int(flags))
+        sock = self._socket(fd)
+        wanted, how = _asked_for(sock, int(size), int(flags))
+        return sock.recv(wanted, how)[: int(size)]
 
     @exported("socket_write")
     @_failing
@@ -318,8 +334,9 @@ class SocketBinding(Binding):
     def recvfrom(self, fd: float, size: float, flags: float) -> Any:
         """Receive a message. Returns it with its sender's address as a map."""
         sock = self._socket(fd)
-        data, address = sock.recvfrom(int(size), int(flags))
-        return data, codec.pack(_address_map(sock, address)) if address else None
+        wanted, how = _asked_for(sock, int(size), int(flags))
+        data, address = sock.recvfrom(wanted, how)
+        return data[: int(size)], codec.pack(_address_map(sock, address)) if address else None
 
     @exported("socket_shutdown")
     @_failing

@@ -55,12 +55,13 @@ class TxnBinding(Binding):
 
     @guarded("txn_rollback")
     def rollback(self) -> Outcome:
-        """Roll back; does nothing without a transaction."""
+        """Roll back, and wait for triggers that wait; does nothing without a transaction."""
         ctx = self.ctx
-        if ctx.txn is None:
+        txn = ctx.txn
+        if txn is None:
             return None
         self.node.txns.rollback(ctx)
-        return None
+        return None if txn.done else self.later(ctx, txn, None)
 
     @exported("txn_on_yield")
     def on_yield(self) -> None:

@@ -16,6 +16,8 @@ local scheduler = require('internal.scheduler')
 local wait = require('internal.wait')
 
 local CFG = serializer.options({encode_use_tostring = true, encode_invalid_as_nil = true})
+-- Tables with holes are arrays with nil in Lua output, up to a million elements.
+local LUA_CFG = serializer.with_options(CFG, {encode_sparse_safe = 1e6})
 local PUSH_HANDLE, PUSH_PREFIX = '!push!', 'tag:tarantool.io/push,2018'
 local DEFAULT_SOCKET = '/tmp/tarantool-console.sock'
 
@@ -103,11 +105,11 @@ function formats.yaml(_, ok, count, ...)
 end
 
 local function lua_text(block, value)
-    local formatted, text = pcall(lua_output.encode, CFG, value, block)
+    local formatted, text = pcall(lua_output.encode, LUA_CFG, value, block)
     if formatted then
         return text
     end
-    return lua_output.encode(CFG, {
+    return lua_output.encode(LUA_CFG, {
         error = ('console: exception while formatting output: "%s"'):format(tostring(text)),
     }, block)
 end

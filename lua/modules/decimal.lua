@@ -8,20 +8,33 @@ local band, bor, lshift, rshift = bit.band, bit.bor, bit.lshift, bit.rshift
 
 local EXTENSION = 1
 
--- The bytes of a decimal as text: 38 digits, a sign, a point and a zero before it.
-ffi.cdef('struct lunabox_decimal { uint8_t _size; char _text[47]; };')
+-- The bytes of a decimal as text: 38 digits, a sign, a point and a zero before it. `_zeros` is a positive exponent: 1e3 is
+-- the digit 1 with three such zeros, 1000 has none.
+ffi.cdef('struct lunabox_decimal { uint8_t _size; uint8_t _zeros; char _text[46]; };')
 local decimal_type = ffi.typeof('struct lunabox_decimal')
 
 local function is_decimal(value)
     return type(value) == 'cdata' and ffi.istype(decimal_type, value)
 end
 
-local function text_of(number)
-    return ffi.string(number._text, number._size)
+-- Returns the text that is shown, without an exponent.
+local function shown(number)
+    return ffi.string(number._text, number._size) .. ('0'):rep(number._zeros)
 end
 
+-- Returns the text for Python: a positive exponent follows an E.
+local function text_of(number)
+    local text, zeros = ffi.string(number._text, number._size), number._zeros
+    return zeros == 0 and text or text .. 'E' .. zeros
+end
+
+-- Returns the decimal of a text from Python.
 local function of_text(text)
     local number = ffi.new(decimal_type)
+    local digits, zeros = text:match('^(.*)E(%d+)$')
+    if digits ~= nil then
+        text, number._zeros = digits, tonumber(zeros)
+    end
     number._size = #text
     ffi.copy(number._text, text, #text)
     return number
@@ -55,13 +68,13 @@ local function parsed(value, position)
         return python.decimal_parse(value)
     end
     local convert = kind == 'cdata' and CDATA_NUMBERS[tonumber(ffi.typeof(value))]
-    if not convert then
+    if not convert or tostring(value):find('^ctype<') then    -- a type has the type of its values, but no value
         error(('expected decimal, number or string as %d argument'):format(position), 4)
     end
     return convert(value)
 end
 
--- Returns the canonical text of a decimal, number or string.
+-- Returns the text for Python of a decimal, number or string.
 local function operand(value, position)
     if is_decimal(value) then
         return text_of(value)
@@ -175,7 +188,7 @@ ffi.metatype(decimal_type, {
     __add = binary('add'), __sub = binary('sub'), __mul = binary('mul'), __div = binary('div'), __mod = binary('mod'),
     __pow = binary('pow'), __unm = unary('minus'),
     __eq = equal, __lt = less, __le = less_or_equal,
-    __tostring = text_of,
+    __tostring = shown,
 })
 
 -- ---- MessagePack -----------------------------------------------------------------------------
@@ -185,11 +198,13 @@ ffi.metatype(decimal_type, {
 --     +--------+---------+-------+------------------------------------------+
 --
 -- The header is 0xc7 and the size of scale and digits, or 0xd5 .. 0xd8 for 2, 4, 8 or 16 bytes. The scale counts the
--- digits after the point. An even number of digits gets a zero before them. The sign is 0x0c for plus, 0x0d for minus.
+-- digits after the point; it is negative for a positive exponent, and takes two bytes below -32. An even number of digits
+-- gets a zero before them. The sign is 0x0c for plus, 0x0d for minus.
 
 local MINUS_CHAR, POINT_CHAR, ZERO_CHAR = 45, 46, 48
 local PLUS, MINUS = 0x0c, 0x0d
 local MAX_DIGITS = 38
+local INT8, LEAST_FIXED = 0xd0, -32    -- a scale below the second needs the first before it
 local FIXED_TAGS = {[2] = 0xd5, [4] = 0xd6, [8] = 0xd7, [16] = 0xd8}
 -- The largest body in bytes: the scale, and half a byte for each of 38 digits, a zero before them and the sign.
 local MAX_BODY = 21
@@ -212,14 +227,24 @@ end
 msgpack.register(decimal_type, function(number, pos, buffer)
     local text, from = number._text, number._size - 1
     local count, scale = measure(text, number._size)
+    if number._zeros > 0 then
+        scale = -number._zeros
+    end
+    local is_wide = scale < LEAST_FIXED
     local size = rshift(count, 1) + 1
-    local tag = FIXED_TAGS[size + 1]
+    local body = size + (is_wide and 2 or 1)
+    local tag = FIXED_TAGS[body]
     buffer[pos] = tag or 0xc7
     if not tag then
         pos = pos + 1
-        buffer[pos] = size + 1
+        buffer[pos] = body
     end
-    buffer[pos + 1], buffer[pos + 2] = EXTENSION, scale
+    buffer[pos + 1] = EXTENSION
+    if is_wide then
+        pos = pos + 1
+        buffer[pos + 1] = INT8
+    end
+    buffer[pos + 2] = band(scale, 0xff)
     local after = pos + 3 + size
     local is_high, half = true, text[0] == MINUS_CHAR and MINUS or PLUS
     for i = 1, 2 * size - 1 do

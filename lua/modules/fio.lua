@@ -423,6 +423,10 @@ function fio.chmod(path, ...)
 end
 
 -- Returns the number of an account, given by name or number; nil keeps the current one.
+local function is_account(value)
+    return type(value) == 'number' or type(value) == 'string'
+end
+
 local function account(value)
     if type(value) == 'string' or value == nil then
         return value
@@ -433,6 +437,8 @@ end
 function fio.chown(path, owner, group)
     if not is_path(path) or owner == nil or group == nil then
         error('Usage: fio.chown(pathname, owner, group)', 2)
+    elseif not is_account(owner) or not is_account(group) then
+        return nil
     end
     local ok, problem = outcome(false, python.fio_chown(c_text(path), account(owner), account(group)))
     if ok then

@@ -42,7 +42,7 @@ local function encode(message)
     for name, value in pairs(kept) do
         message[name] = value
     end
-    return ok and text or error(text, 0)
+    return ok and text or error(text)
 end
 
 -- Returns the text of a message, and the members of a record in JSON if it is a table.

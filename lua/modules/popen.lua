@@ -3,6 +3,7 @@ local arguments = require('internal.arguments')
 local clock = require('clock')
 local errno = require('errno')
 local ffi = require('ffi')
+local fiber = require('fiber')
 local gc = require('internal.finalizers').raw_gc
 local errors = require('internal.error')
 local msgpack = require('internal.msgpack')
@@ -243,6 +244,9 @@ end
 -- Waits for a stream. Returns false after the timeout; raises if the handle is closed meanwhile.
 local function wait_ready(state, number, deadline)
     local left = deadline and math.max(deadline - clock.monotonic(), 0)
+    if left == 0 then
+        fiber.yield()    -- even without a wait other fibers run
+    end
     local ready = wait(python.popen_ready(state.number, number, left))
     if state.is_closed then
         illegal('popen: attempt to operate on a closed handle')

@@ -65,6 +65,7 @@ local function only(...)
 end
 
 local LAST_CODE = 0x10ffff
+local SMALLEST_INT = -2 ^ 31    -- has no positive number of 32 bits beside it
 
 -- Returns an argument as a text; a number is accepted, like in Lua's string functions.
 local function check_string(value, usage)
@@ -130,6 +131,9 @@ function utf8.sub(text, ...)
     local first, last = ...
     text = check_string(select('#', ...) > 0 and text or nil, 'utf8.sub(<string>, [i, [j]])')
     first, last = check_number(first, 2), optional(last, 3, -1)
+    if first == SMALLEST_INT then
+        return ''
+    end
     local starts = positions(text)
     local count = #starts - 1
     if first < 0 then

@@ -7,7 +7,7 @@ the build of new indexes (`box.schema.ddl.build`). Then the layout is exchanged 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
 from box.data.format import FieldDef, TupleFormat
@@ -84,6 +84,8 @@ def make_again(schema: Schema, space: Space, index: Index, primary: KeyDef | Non
 def exchange(schema: Schema, stmt: DdlStatement, space: Space, layout: Layout, *, is_visible: bool = True) -> None:
     """Install a layout; the statement's rollback installs the current one again.
 
+    As in Tarantool, triggers that `run_triggers(false)` has switched off run again.
+
     With `is_visible` the schema version grows, because clients see the difference.
     """
     before = space.layout
@@ -101,6 +103,9 @@ def exchange(schema: Schema, stmt: DdlStatement, space: Space, layout: Layout, *
 
     install(layout)
     stmt.on_rollback.append(FormerLayout(space, before, install))
+    if not space.run_triggers:
+        space.run_triggers = True
+        stmt.on_rollback.append(partial(setattr, space, "run_triggers", False))
     gone = [index for index in before.indexes.values() if index not in layout.indexes.values()]
     added = [index for index in layout.indexes.values() if index not in before.indexes.values()]
     if gone:

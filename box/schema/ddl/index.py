@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from box.data.format import TupleFormat
+from box.data.format import FieldDef, TupleFormat
 from box.data.keydef import KeyDef, PartDef
 from box.errors import ErrorCode, client_error, unsupported
 from box.index import Index, IndexDef
@@ -88,13 +89,25 @@ def _is_referenced(schema: Schema, space: Space, definition: IndexDef) -> bool:
     )
 
 
+def _field_count(fields: Iterable[FieldDef], definitions: Iterable[IndexDef]) -> int:
+    """Return the number of fields that a tuple needs: up to the last one that must not be null."""
+    needed = [number for number, field in enumerate(fields, 1) if not field.is_nullable]
+    needed += [part.fieldno + 1 for one in definitions for part in one.parts if not part.is_nullable]
+    return max(needed, default=0)
+
+
 def _format_with(schema: Schema, space: Space, definition: IndexDef) -> TupleFormat:
     """Return the space's format with a new or changed index.
 
-    A new index comes last, so that conflicts are attributed to it; the primary index comes first.
+    The index comes last, so that conflicts are attributed to it; the primary index comes first. As in Tarantool, a
+    changed index keeps its place if tuples then need more or fewer fields.
     """
-    definitions = {iid: index.definition for iid, index in space.indexes.items()}
-    definitions[definition.iid] = definition
+    known = {iid: index.definition for iid, index in space.indexes.items()}
+    definitions = {**known, definition.iid: definition}
+    fields = space.definition.fields
+    if definition.iid in known and _field_count(fields, known.values()) == _field_count(fields, definitions.values()):
+        del definitions[definition.iid]
+        definitions[definition.iid] = definition
     if definition.iid == 0:
         definitions = {0: definition, **definitions}
     return make_format(schema, space.definition, definitions.values())

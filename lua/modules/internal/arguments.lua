@@ -52,6 +52,12 @@ function M.c_int(value)
     return number >= -2 ^ 31 and number < 2 ^ 31 and number or -2 ^ 31
 end
 
+-- Returns the 32 lower bits of a number, as in C: 0 if it has more than 64.
+function M.uint32(number)
+    local whole = number - math.fmod(number, 1)
+    return whole >= -2 ^ 63 and whole < 2 ^ 63 and whole % 2 ^ 32 or 0
+end
+
 -- Returns the text of an argument as C reads it: it ends at a zero byte.
 function M.c_text(value)
     return (tostring(value):gsub('%z.*', ''))

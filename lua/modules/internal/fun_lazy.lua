@@ -129,9 +129,10 @@ end
 
 local function take_n_step(param, state)
     local gen_x = param[2]
-    if state[1] < param[1] then
-        return counted(state[1] + 1, gen_x(param[3], state[2]))
+    if param[1] <= state[1] then
+        return
     end
+    return counted(state[1] + 1, gen_x(param[3], state[2]))
 end
 
 function M.take_n(count, gen, param, state)

@@ -207,7 +207,7 @@ function _G.tonumber64(...)
     local value, base = ...
     if select('#', ...) == 0 then
         arguments.bad(1, 'value expected', 2)
-    elseif base ~= nil and type(base) ~= 'number' then
+    elseif type(base) ~= 'nil' and type(base) ~= 'number' then
         arguments.bad(2, arguments.expected('number', base), 2)
     elseif base ~= nil and not (base >= 2 and base <= 36) then
         arguments.bad(2, 'base out of range', 2)

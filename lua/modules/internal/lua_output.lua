@@ -55,6 +55,8 @@ end
 local function key_text(kind, text)
     if kind == INTEGER then
         return '[' .. text .. ']'
+    elseif kind == NIL then
+        return 'box.NULL'
     elseif kind ~= STRING and kind ~= EXTENSION then
         return text
     elseif KEYWORDS[text] or find(text, '[^%w_]') then
@@ -85,9 +87,7 @@ local function write_items(e, indent, kind, value, size)
     for key, item in next, value do
         local key_kind, text = classify(e.cfg, key)
         if key_kind == ARRAY or key_kind == MAP then
-            write_value(e, indent, key)
-            e.suffix = ' = '
-            e.inline = true
+            write_value(e, indent, key)    -- as in Tarantool, a table as a key is an element of its own
         elseif key_kind == INTEGER and text == tostring(index) then
             e.inline = false
         else

@@ -72,7 +72,7 @@ local function with_options(cfg, overrides)
     local result = {}
     for name in pairs(DEFAULTS) do
         local value = overrides[name]
-        if value == nil then
+        if type(value) == 'nil' then    -- box.NULL is 0
             result[name] = cfg[name]
         else
             result[name] = coerce(name, value)
@@ -228,7 +228,11 @@ local function index_serialize(value)
 end
 
 local function extension(cfg, value)
-    return EXTENSION, tostring(value)
+    local text = tostring(value)
+    if text:find('^ctype<') then
+        return classify_object(cfg, value)
+    end
+    return EXTENSION, text
 end
 
 local TEXT_TYPES = {
@@ -330,7 +334,8 @@ end
 classify_object = function(cfg, value, conversions)
     if cfg.encode_load_metatables then
         local ok, hint = pcall(index_serialize, value)
-        if ok and hint ~= nil then
+        -- A type has the methods of its values, but none of their members.
+        if ok and hint ~= nil and not (type(value) == 'cdata' and is_ctype(value)) then
             if type(hint) ~= 'function' then
                 raise('invalid __serialize value')
             end

@@ -11,7 +11,7 @@ local python = require('internal.python')
 local wait = require('internal.wait')
 
 local error, pairs, pcall, select, setmetatable, tostring, type = error, pairs, pcall, select, setmetatable, tostring, type
-local huge, min = math.huge, math.min
+local huge, max, min = math.huge, math.max, math.min
 
 local READ, WRITE = 1, 2
 local READ_SIZE, WRITE_SIZE = 16320, 1048576
@@ -171,7 +171,9 @@ local function iowait(...)
 end
 
 local function wait_for(self, mask, timeout)
-    local ready = wait_ready(fd_of(self), mask, timeout)
+    local fd = fd_of(self)
+    self._errno = nil
+    local ready = wait_ready(fd, mask, timeout)
     if self._handle.fd >= 0 then
         self._errno = nil
         if ready == 0 then
@@ -210,8 +212,7 @@ local function c_int(value, call)
     local is_table = type(value) == 'table'
     local ok, result = pcall(ffi.new, 'int', is_table and '' or value)
     if not ok then
-        local problem = is_table and "cannot convert 'table' to 'int'" or result
-        error(("bad argument #2 to '%s' (%s)"):format(call, problem))
+        error(("bad argument #2 to '%s' (%s)"):format(call, is_table and "cannot convert 'table' to 'int'" or result))
     end
     return tonumber(result)
 end
@@ -271,12 +272,14 @@ end
 
 -- Returns the number of bytes that a buffer of Tarantool has room for. A wrong size is refused as there.
 local function room_for(size)
-    if type(size) ~= 'number' or not (size > -LARGEST_BUFFER and size < LARGEST_BUFFER) then
+    size = ffi.istype('uint64_t', size) and ffi.cast('int64_t', size) or size
+    if type(size) ~= 'number' and not ffi.istype('int64_t', size)
+        or not (size > -LARGEST_BUFFER and size < LARGEST_BUFFER) then
         require('buffer').ibuf():alloc(size)
     end
     size = tonumber(size)
     -- Tarantool takes a negative size for a huge one.
-    return size < 0 and DATAGRAM_SIZE or size
+    return size <= -1 and DATAGRAM_SIZE or max(size, 0)
 end
 
 function methods.sysread(self, size)
@@ -284,7 +287,11 @@ function methods.sysread(self, size)
     if size < 0 then
         error('socket:sysread(): size can not be negative')
     end
-    return outcome(self, nil, python.socket_read(fd_of(self), room_for(size), 0))
+    local fd, room = fd_of(self), room_for(size)
+    if room < 1 then
+        return outcome(self, nil, '')
+    end
+    return outcome(self, nil, python.socket_read(fd, room, 0))
 end
 
 -- Writes a text, or the first `size` bytes of a pointer.
@@ -299,6 +306,7 @@ end
 
 function methods.send(self, data, flags)
     local fd, number = fd_of(self), flag_bits(flags)
+    self._errno = nil
     string.len(data)
     if type(data) == 'number' then
         error("bad argument #2 to 'send' (cannot convert 'number' to 'const void *')")

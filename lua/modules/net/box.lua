@@ -1,5 +1,6 @@
 -- require('net.box'): requests to other instances. The connection `self` is to this instance.
 local ffi = require('ffi')
+local arguments = require('internal.arguments')
 local console = require('net.box.console_client')
 local errors = require('internal.error')
 local fiber = require('fiber')
@@ -362,12 +363,6 @@ local function left_until(deadline)
     return deadline and max(0, deadline - fiber.clock()) or nil
 end
 
--- Returns the 32 lower bits of a number, as in C: 0 if it has more than 64.
-local function to_uint32(number)
-    local whole = number - math.fmod(number, 1)
-    return whole >= -2 ^ 63 and whole < 2 ^ 63 and whole % 2 ^ 32 or 0
-end
-
 -- Returns the text that Tarantool's client sends for an expression or statement: an empty one for what is no text.
 local function text_of(value)
     local kind = type(value)
@@ -472,7 +467,7 @@ end
 function remote_methods.execute(remote, statement, params, sql_options, options)
     check_remote(remote, 'execute')
     check_sql('execute', sql_options)
-    statement = type(statement) == 'number' and to_uint32(statement) or text_of(statement)
+    statement = type(statement) == 'number' and arguments.uint32(statement) or text_of(statement)
     return remote:_request('execute', options, nil, statement, params or {}, sql_options or {})
 end
 
@@ -492,7 +487,7 @@ function remote_methods.unprepare(remote, id, _, sql_options, options)
         box.error('query id is expected to be numeric') -- itself a wrong call, as in Tarantool
     end
     check_sql('unprepare', sql_options)
-    return remote:_request('unprepare', options, nil, to_uint32(id))
+    return remote:_request('unprepare', options, nil, arguments.uint32(id))
 end
 
 local M = {connect = connect, new = connect, self = itself(check_remote, check_arguments)}

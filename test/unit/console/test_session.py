@@ -247,3 +247,23 @@ def test_end_of_a_lua_answer_is_what_eos_says(converse: Converse) -> None:
     assert answers[1] == '1, "two"\n...\n'
     assert answers[2].startswith('{error = "')
     assert answers[2].endswith("\n...\n")
+
+
+_LUA_OUTPUT = [  # a statement, and the answer of Tarantool 2.8.1
+    ("t = {} t.t = t return t", "{t = {nil}};"),
+    ("a = {x = {}} a.x.y = a.x return {a, a.x}", "{{x = {y = {nil}}}, {nil}};"),
+    ("setmetatable({a = 1}, {__serialize = function() return {b = 2} end})", "{b = 2};"),
+    ("setmetatable({1, 2}, {__serialize = 'map'})", "{[1] = 1, [2] = 2};"),
+    ("{1, 2, [12] = 3}", "{1, 2, nil, nil, nil, nil, nil, nil, nil, nil, nil, 3};"),
+    ("{[box.NULL] = 1}", "{box.NULL = 1};"),
+    ("{[{}] = 1}", "{{}, 1};"),
+    ("{[{1}] = {2}}", "{{1}, {2}};"),
+]
+
+
+@pytest.mark.parametrize(("statement", "answer"), _LUA_OUTPUT)
+def test_lua_output(converse: Converse, statement: str, answer: str) -> None:
+    _start, *answers = converse(
+        ["require('console').eval('\\\\set output lua') require('console').eos('\\n...\\n')", statement]
+    )
+    assert answers == [answer.replace(";", "\n...\n")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from .conftest import Lua
 
 SOCKET = "local socket, errno, fiber = require('socket'), require('errno'), require('fiber') "
@@ -176,3 +178,43 @@ def test_numbers_of_sockets_that_do_not_exist(lua: Lua) -> None:
         [0, "Invalid argument"],
         [1, "Protocol wrong type for socket"],
     ]
+
+
+def test_a_read_of_no_bytes(lua: Lua, tmp_path: Path) -> None:
+    """It fails if there is nothing to receive. It takes a datagram, and nothing of a stream. Below 0 it is huge."""
+    source = (
+        SOCKET
+        + """
+        local l = socket.tcp_server('unix/', (...) .. '/s', function(c) c:write(c:read(1)) fiber.sleep(60) end)
+        local s = socket.tcp_connect('unix/', (...) .. '/s')
+        local found = {s:recv(0) == nil and s:errno(), s:recvfrom(0) == nil and s:errno(), s:sysread(0), s:errno()}
+        s:write('a')
+        s:readable(5)
+        found[#found + 1], found[#found + 2], found[#found + 3] = s:recv(0), (s:recvfrom(0)), s:recv(-1LL)
+        found[#found + 1] = s:recv(18446744073709551615ULL) == nil and s:errno()
+        local a, b = socket('AF_UNIX', 'SOCK_DGRAM', 0), socket('AF_UNIX', 'SOCK_DGRAM', 0)
+        a:bind('unix/', (...) .. '/d')
+        b:sendto('unix/', (...) .. '/d', 'one')
+        b:sendto('unix/', (...) .. '/d', 'two')
+        found[#found + 1], found[#found + 2] = a:recv(0), a:recv(-1)
+        l:close()
+        return found, errno.EAGAIN"""
+    )
+    found, nothing = lua(source, str(tmp_path), directory=True)
+    assert found == [nothing, nothing, "", 0, "", "", "a", nothing, "", "two"]
+
+
+def test_a_call_with_wrong_arguments_forgets_the_last_error(lua: Lua) -> None:
+    source = (
+        SOCKET
+        + """
+        local found = {}
+        for _, call in ipairs{{'readable', {}}, {'writable', {}}, {'wait', {}}, {'send', {}}} do
+            local s = socket('AF_UNIX', 'SOCK_STREAM', 0)
+            s:recv(1)
+            local before = s:errno()
+            found[#found + 1] = not pcall(s[call[1]], s, call[2]) and before ~= 0 and s:errno()
+        end
+        return unpack(found)"""
+    )
+    assert lua(source, directory=True) == [0, 0, 0, 0]

@@ -573,3 +573,18 @@ def test_pointers_keep_their_type(lua: Lua) -> None:
 def test_arguments_of_guava_are_converted_as_in_c(lua: Lua) -> None:
     """Booleans are 0 and 1, and fractions are cut off."""
     assert lua("local guava = require('digest').guava return guava(true, 11), guava(0, 1.5), guava(1, 11)") == [6, 0, 6]
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["require('buffer').ibuf()", "require('uuid').new()", "require('decimal').new(1)", "box.error.new{}", "1LL"],
+)
+def test_types_of_c_have_no_text(shared_lua: Lua, value: str) -> None:
+    """What `ffi.typeof` returns has the methods of its values, but none of their members."""
+    source = f"""
+        local found = {{}}
+        for _, name in ipairs{{'yaml', 'json', 'msgpack'}} do
+            found[#found + 1] = select(2, pcall(require(name).encode, require('ffi').typeof({value})))
+        end
+        return unpack(found)"""
+    assert shared_lua(source) == ["unsupported Lua type 'cdata'"] * 3

@@ -46,7 +46,7 @@ local function checked_array(raw)
     box.error(box.error.TUPLE_NOT_ARRAY)
 end
 
--- Encodes a tuple or a list of operations. Anything else is sent as it is: the server refuses it.
+-- Encodes a tuple or a list of operations. Anything else, a map too, is refused.
 local function encode_tuple(value)
     local raw = raw_of(value)
     if raw then
@@ -55,7 +55,7 @@ local function encode_tuple(value)
         encode(value) -- raises for what cannot be encoded
         box.error(box.error.TUPLE_NOT_ARRAY)
     end
-    return msgpack.encode_tuple(value)
+    return checked_array(msgpack.encode_tuple(value))
 end
 
 -- Encodes a key: a table, a tuple, a single value or nil. A table that is a map is a single value.

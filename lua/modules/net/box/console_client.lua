@@ -66,7 +66,8 @@ end
 -- Connects, finds out the protocol, and serves the connection until its end.
 local function serve(channel)
     local remote, serve_binary = channel.remote, channel.serve_binary
-    local address = ('%s:%s'):format(channel.host or 'localhost', channel.port)
+    local host, port = channel.address()
+    local address = ('%s:%s'):format(host or 'localhost', port)
     local id, protocol = wait(python.console_dial(address, channel.events.connect_timeout()))
     if not id then
         fail(box.error.NO_CONNECTION, protocol)

@@ -1,5 +1,6 @@
 -- The spaces and indexes of the server of a connection: conn.space.name:select() and the like.
 local box_error = require('box.error')
+local arguments = require('internal.arguments')
 local iterator_type = require('box.iterator_type')
 local msgpack = require('internal.msgpack')
 local tuples = require('internal.tuple')
@@ -127,8 +128,8 @@ function M.index_metatable(remote)
     function methods.select(index, key, options)
         usage.index(index, 'select')
         local iterator = iterator_type.resolve(options, is_empty(key))
-        local offset = tonumber(options and options.offset) or 0
-        local limit = tonumber(options and options.limit) or NO_LIMIT
+        local offset = arguments.uint32(tonumber(options and options.offset) or 0)
+        local limit = arguments.uint32(tonumber(options and options.limit) or NO_LIMIT)
         local after, fetches
         if options then
             after, fetches = options.after, options.fetch_pos

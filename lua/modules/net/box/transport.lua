@@ -120,21 +120,29 @@ local function refuse(problem)
     error(errors.new_here({code = box.error.NO_CONNECTION, message = problem}), 0)
 end
 
+-- Raises an error after a turn, because Tarantool has it from a look-up in another thread.
+local function refuse_name(problem)
+    fiber.yield()
+    refuse(problem)
+end
+
 -- Returns the host and the service to connect to. Raises the error of getaddrinfo() for what cannot be any.
 local function resolvable(host, port)
     host, port = c_text(host), c_text(port)
     if host == 'unix/' then
         return host, port or ''
-    elseif port and port ~= '' and not port:find('^%d+$') and not port:find('^%a[%a-]*$') then
-        refuse(UNKNOWN_SERVICE)
+    end
+    host = host == '' and 'localhost' or host
+    if port and port ~= '' and not port:find('^%d+$') and not port:find('^%a[%a-]*$') then
+        refuse_name(UNKNOWN_SERVICE)
     elseif host == nil and port == nil or host and not host:find('^[%w.:%%_-]+$') then
-        refuse(UNKNOWN_NAME)
+        refuse_name(UNKNOWN_NAME)
     end
     return host or 'localhost', port ~= '' and port or '0'
 end
 
 local function serve(self)
-    local host, port = resolvable(self.host, self.port)
+    local host, port = resolvable(self.address())
     local id, packed = wait(python.netbox_connect(host, port, self.events.connect_timeout()))
     self.id = id
     local greeting = msgpack.decode(packed)
@@ -194,7 +202,7 @@ local function leave(self, state, ...)
 end
 
 local function run(self)
-    fiber.name(('%s:%s (net.box)'):format(self.host, self.port), {truncate = true})
+    fiber.name(('%s:%s (net.box)'):format(self.address()), {truncate = true})
     while not FINAL[self.state] do
         local _, problem = pcall(self.serve, self)
         disconnect(self)
@@ -306,9 +314,13 @@ local function new(host, port, user, password, events)
         box.error(box.error.PROC_LUA, 'net.box: user is not defined')
     end
     local self = setmetatable({
-        host = host, port = port, user = user, password = user and (password or ''), events = events,
+        user = user, password = user and (password or ''), events = events,
         state = 'initial', changed = fiber.cond(), serve = serve, hang_up = python.netbox_close,
     }, transport_mt)
+    -- A function, because a table as a host is shown as that of the connection only.
+    function self.address()
+        return host, port
+    end
     -- Futures keep this function, so that a future that is printed does not show the channel.
     function self.getter()
         return self
