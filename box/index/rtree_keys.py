@@ -164,7 +164,8 @@ class KeyLayout:
         if self._letter:  # one integer for each word takes two thirds of the time of a large one
             code = [
                 " | ".join(
-                    _shifted(f"table[w{number}_{word}]", self.dimension - 1 - number) for number in range(self.dimension)
+                    _shifted(f"table[w{number}_{word}]", self.dimension - 1 - number)
+                    for number in range(self.dimension)
                 )
                 for word in reversed(range(self._words))
             ]

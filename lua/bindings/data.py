@@ -25,7 +25,7 @@ from box.wire.change import DELETE, INSERT, REPLACE, UPDATE, UPSERT, Request
 from box.wire.constants import RequestType
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text
 from lua.bindings.cursor import OneByOne, ReadAhead, open_cursor
-from lua.bindings.direct_reads import look_up_in, searches_in
+from lua.bindings.direct_reads import FIRST_CHUNK, look_up_in, searches_in
 from lua.bindings.tuple_images import TupleImages
 from lua.fiber import RUNNING_FIBER
 from lua.salt import SALT_SIZE, salter
@@ -45,8 +45,6 @@ _CODES = {code.encode(): code for code in "+-=&|^!#:"}
 """The codes of update operations by their bytes."""
 _DROPPED_LIMIT = 128
 """The number of dropped spaces whose formats are kept, for tuples that Lua still has."""
-_FIRST_CHUNK = 16
-"""The tuples that a new cursor reads ahead; `lua/modules/box/iterator.lua` knows this number."""
 _NUMBERS = frozenset((FieldType.UNSIGNED, FieldType.INTEGER, FieldType.NUMBER))
 """The types of key parts for which Lua passes a number."""
 
@@ -168,7 +166,7 @@ class DataBinding(Binding):
         index = None if space is None else space.indexes.get(iid)
         if space is None or index is None or not space.is_plain or self.node.tuples.allows_yield:
             return None
-        return tuple(searches_in(index, self._images))
+        return tuple(searches_in(space, index, self._images, self._keep))
 
     @exported("count_done")
     def count_done(self, reads: int, errors: int) -> None:
@@ -280,11 +278,16 @@ class DataBinding(Binding):
         """
         space = self.node.schema.space(space_id)
         cursor = open_cursor(self.node.dml, self.ctx, space, iid, int(iterator), unpack(key), after)
+        number = self._keep(cursor)
+        if type(cursor) is OneByOne:
+            return number
+        return number, *self._images.blob(cursor.fetch(FIRST_CHUNK, 0) or [], int(space_id))
+
+    def _keep(self, cursor: ReadAhead | OneByOne) -> int:
+        """Return the number by which Lua finds a cursor until it closes it."""
         self._last_cursor += 1
         self._cursors[self._last_cursor] = cursor
-        if type(cursor) is OneByOne:
-            return self._last_cursor
-        return self._last_cursor, *self._images.blob(cursor.fetch(_FIRST_CHUNK, 0) or [], int(space_id))
+        return self._last_cursor
 
     @exported("cursor_next")
     def cursor_next(self, number: int, size: int, used: int, space_id: int) -> Outcome:

@@ -11,13 +11,20 @@ import ctypes
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from box.data.codec import unpack
 from box.data.types import FieldType
 from box.errors import BoxError
+from box.index.placed import PlacedIndex
+from lua.bindings.binding import Outcome
+from lua.bindings.cursor import ReadAhead
 from lua.bindings.tuple_images import TupleImages
 
 if TYPE_CHECKING:
     from box.index import Index
+    from box.schema.space import Space
 
+FIRST_CHUNK = 16
+"""The tuples that a new loop reads ahead; `lua/modules/box/iterator.lua` knows this number."""
 _WINDOW_SIZE = 4096
 """The bytes of the memory in which a read leaves its tuple for Lua."""
 _WINDOW_HEADER = 8
@@ -38,6 +45,14 @@ class Searches(NamedTuple):
     select: Callable[..., int | tuple[bytes, bytes]]
     count: Callable[..., int]
     address: int
+    begin: Callable[..., Outcome] | None
+    """Begins a loop: returns what `select` does for its first tuples, with the version of the index as the second
+    value. None if the index has loops that cannot continue after a tuple.
+    """
+    go_on: Callable[..., Outcome] | None
+    """Continues a loop that `begin` began. Returns True if the rest of the first tuples is still valid, None at the
+    end, otherwise the number of a cursor and its next tuples.
+    """
 
 
 def _window() -> tuple[int, memoryview, memoryview]:
@@ -70,13 +85,16 @@ def look_up_in(index: Index, salt: Callable[[], bytes]) -> tuple[Callable[[Any],
     return look_up, address
 
 
-def searches_in(index: Index, images: TupleImages) -> Searches:
-    """Return the searches in an index, whose tuples get `images`."""
+def searches_in(space: Space, index: Index, images: TupleImages, keep: Callable[[ReadAhead], int]) -> Searches:
+    """Return the searches in an index of a space. Their tuples get `images`; `keep` gives a number to a cursor."""
     address, header, data = _window()
     room, format_id = len(data), index.definition.space_id
+    is_unique = index.is_unique
     may_have_text = any(part.type not in _WITHOUT_TEXT for part in index.definition.parts)
 
     def get(*parts: Any) -> int:
+        if not is_unique:
+            return False
         try:
             raw = index.get(_decoded(parts) if may_have_text else list(parts))
         except BoxError:
@@ -111,7 +129,28 @@ def searches_in(index: Index, images: TupleImages) -> Searches:
         except BoxError:
             return False
 
-    return Searches(get, select, count, address)
+    def begin(iterator: int, *parts: Any) -> Outcome:
+        found = select(iterator, 0, FIRST_CHUNK, *parts)
+        if type(found) is tuple:
+            blob, sizes = found
+            return blob, index.version, sizes
+        return found if found is False else (found, index.version)
+
+    def go_on(iterator: int, key: bytes, count: int, version: int, used: int, last: bytes, size: int) -> Outcome:
+        """Continue after the tuple `last`, the number `used` of the first `count` ones."""
+        if space.indexes.get(index.iid) is not index:
+            return None
+        if used < count and index.version == version:
+            return True
+        cursor = ReadAhead(space, index, iterator, unpack(key))
+        if used:
+            cursor.go_after(last)
+        rows = cursor.fetch(size, 0)
+        return (keep(cursor), *images.blob(rows, format_id)) if rows else None
+
+    if index.has_many_keys or index.has_slots or "func" in index.definition.opts or isinstance(index, PlacedIndex):
+        return Searches(get, select, count, address, None, None)
+    return Searches(get, select, count, address, begin, go_on)
 
 
 def _decoded(parts: tuple[Any, ...]) -> list[Any]:

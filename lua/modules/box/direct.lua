@@ -19,7 +19,7 @@ local type = type
 -- lua/bindings/data.py. The window lives as long as `find`.
 local by_number, by_string = setmetatable({}, {__mode = 'k'}), setmetatable({}, {__mode = 'k'})
 
--- Index object -> {get, select, count, window}, the searches of lua/bindings/direct_reads.py, or false if the index has
+-- Index object -> {get, select, count, window, begin, go_on}, the searches of lua/bindings/direct_reads.py, or false if the index has
 -- none.
 local searches = setmetatable({}, {__mode = 'k'})
 
@@ -87,9 +87,10 @@ function M.look_at(index)
     end
     by_number[index] = kind == 'number' and way
     by_string[index] = kind == 'string' and way
-    local get, choose, count, window = python.index_searches(index.space_id, index.id)
+    local get, choose, count, window, begin, go_on = python.index_searches(index.space_id, index.id)
     searches[index] = get ~= nil and {
         get = get, select = choose, count = count, window = window_at(window, index.space_id),
+        begin = begin, go_on = go_on,
     }
 end
 
@@ -130,6 +131,25 @@ local function choose(search, iterator, offset, limit, ...)
     return found == 0 and {} or from_images(found, sizes)
 end
 M.choose = choose
+
+-- Returns the first tuples of a loop and the version of the index: one tuple, 0 for none, or their images, followed by
+-- their sizes. Returns nil if a general cursor has to find them.
+local function begin(search, iterator, ...)
+    local reads = M.reads
+    local found, version, sizes = search.begin(iterator, ...)
+    if found == 1 then
+        local window = search.window
+        found = copy_tuple(window, window._size)
+        if M.reads ~= reads then
+            return begin(search, iterator, ...)
+        end
+    elseif found == false then
+        return nil
+    end
+    M.reads = M.reads + 1
+    return found, version, sizes
+end
+M.begin = begin
 
 -- Returns whether a search by a full key has found out the result, and the tuple, if there is one.
 local function get(search, ...)

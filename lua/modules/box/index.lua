@@ -10,14 +10,16 @@ local call_wave = require('box.call_wave')
 local direct = require('box.direct')
 local ffi = require('ffi')
 local finish = require('box.finish')
-local iterator_type = require('box.iterator_type').resolve
+local iterator_types = require('box.iterator_type')
 local msgpack = require('internal.msgpack')
 local READ_OPTIONS = require('msgpackffi').OPTIONS
 local python = require('internal.python')
 local tuples = require('internal.tuple')
 local changes = require('box.changes')
-local open_cursor = require('box.iterator').open
+local iterators = require('box.iterator')
 local wait = require('internal.wait')
+local iterator_type, NEIGHBOR = iterator_types.resolve, iterator_types.types.NEIGHBOR
+local open_cursor, open_directly = iterators.open, iterators.open_directly
 local ends_with = call_wave.ends_with
 
 local getmetatable, next, select, type = getmetatable, next, select, type
@@ -116,7 +118,8 @@ end
 
 local by_number, by_string = direct.by_number, direct.by_string
 local fetch, may_read_directly = direct.fetch, direct.is_allowed
-local searches, may_search, choose, find_one = direct.searches, direct.may_search, direct.choose, direct.get
+local searches, may_search = direct.searches, direct.may_search
+local begin, choose, find_one = direct.begin, direct.choose, direct.get
 
 -- Keys with more parts than this are always encoded.
 local MOST_PARTS = 8
@@ -148,8 +151,8 @@ local function direct_way(index, key)
     end
 end
 
--- Returns the direct searches in an index if they can be used with this key, and the number of its parts if it is a
--- table.
+-- Returns the direct searches in an index if they can be used with this key, and the number of its parts if it is no
+-- single value.
 local function search_way(index, key)
     local kind, count = type(key), nil
     if kind == 'table' then
@@ -163,7 +166,10 @@ local function search_way(index, key)
             end
         end
     elseif not is_plain(key) then
-        return
+        if key ~= nil then
+            return
+        end
+        count = 0
     end
     if by_number[index] == nil then
         direct.look_at(index)
@@ -174,16 +180,20 @@ local function search_way(index, key)
     end
 end
 
+-- Returns the parts of a key, whose number is that of `search_way`.
+local function parts_of(key, count)
+    if count == nil then
+        return key
+    elseif count > 0 then
+        return unpack(key, 1, count)
+    end
+end
+
 local function get_checked(index, key)
     check_index(index, 'get')
     local search, count = search_way(index, key)
     if search then
-        local is_done, tuple
-        if count then
-            is_done, tuple = find_one(search, unpack(key, 1, count))
-        else
-            is_done, tuple = find_one(search, key)
-        end
+        local is_done, tuple = find_one(search, parts_of(key, count))
         if tuple ~= nil then
             return tuple
         elseif is_done then
@@ -321,10 +331,7 @@ local function select_directly(index, key, opts)
     if opts ~= nil then
         offset, limit = to_uint32(offset, 4, 'box_select'), to_uint32(limit, 5, 'box_select')
     end
-    if count then
-        return choose(search, iterator, offset, limit, unpack(key, 1, count))
-    end
-    return choose(search, iterator, offset, limit, key)
+    return choose(search, iterator, offset, limit, parts_of(key, count))
 end
 
 function methods.select(index, key, opts)
@@ -371,6 +378,15 @@ function methods.pairs(index, key, options)
     check_index(index, 'pairs')
     local raw_key = encode_key(key)
     local iterator = iterator_type(options, raw_key == EMPTY_KEY)
+    if options == nil or options.after == nil then
+        local search, parts = search_way(index, key)
+        if search and search.begin and iterator % 1 == 0 and iterator ~= NEIGHBOR then
+            local found, version, sizes = begin(search, iterator, parts_of(key, parts))
+            if found then
+                return open_directly(index.space_id, search, iterator, raw_key, found, version, sizes)
+            end
+        end
+    end
     return open_cursor(index.space_id, index.id, iterator, raw_key, position_after(index, options))
 end
 
@@ -386,14 +402,8 @@ function methods.count(index, key, options)
     check_index(index, 'count')
     local search, parts = search_way(index, key)
     if search then
-        local iterator, found = iterator_type(options, parts == 0), false
-        if iterator % 1 == 0 then
-            if parts then
-                found = search.count(iterator, unpack(key, 1, parts))
-            else
-                found = search.count(iterator, key)
-            end
-        end
+        local iterator = iterator_type(options, parts == 0)
+        local found = iterator % 1 == 0 and search.count(iterator, parts_of(key, parts))
         if found then
             return found
         end
