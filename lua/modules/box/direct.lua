@@ -19,8 +19,8 @@ local type = type
 -- lua/bindings/data.py. The window lives as long as `find`.
 local by_number, by_string = setmetatable({}, {__mode = 'k'}), setmetatable({}, {__mode = 'k'})
 
--- Index object -> {get, select, count, window, begin, go_on}, the searches of lua/bindings/direct_reads.py, or false if the index has
--- none.
+-- Index object -> {get, select, count, window, begin, go_on}, the searches of lua/bindings/direct_reads.py, or false if
+-- the index has none.
 local searches = setmetatable({}, {__mode = 'k'})
 
 -- Space object -> the entry of its primary index in `by_number`, after the first use.
@@ -64,7 +64,8 @@ function M.may_search()
     return fiber.reads_directly
 end
 
--- Forgets what `is_allowed` and `may_search` have found for the running fiber, after a change of its user or its transaction.
+-- Forgets what `is_allowed` and `may_search` have found for the running fiber, after a change of its user or its
+-- transaction.
 function M.forget_fiber()
     local fiber = running.fiber
     if fiber ~= nil then
@@ -151,7 +152,8 @@ local function begin(search, iterator, ...)
 end
 M.begin = begin
 
--- Returns whether a search by a full key has found out the result, and the tuple, if there is one.
+-- Looks up a tuple by a full key of any parts. Returns whether the general read is not needed, and the tuple, if there
+-- is one.
 local function get(search, ...)
     local reads = M.reads
     local found = search.get(...)
