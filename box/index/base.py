@@ -57,6 +57,12 @@ class Cursor(ABC):
     def rewind(self, used: int) -> None:
         """Give back the entries of the last chunk, except for the first `used` ones."""
 
+    def go_after(self, key: SortKey) -> None:
+        """Continue after a key of the container, as if its entry had been the last one. Only for cursors in the order
+        of the keys.
+        """
+        raise AssertionError("not in the order of the keys")
+
     def open_view(self, before: Iterable[tuple[SortKey, bytes | None]]) -> Any:
         """Open a view (`box.index.view.TupleView`) of the entries that this fresh cursor selects. Returns None if the
         cursor has no special kind of view; the caller then uses `box.index.view.open_view`.

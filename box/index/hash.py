@@ -7,7 +7,7 @@ one go: with two million entries that stops everything for a tenth of a second.
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from box.data.keydef import KeyDef, SortKey
 from box.data.types import FieldType
@@ -16,6 +16,8 @@ from box.index.base import Cursor, Entry, IndexDef
 from box.index.iterator_type import IteratorType
 from box.index.ordered import EVERYTHING, ForwardCursor, OrderedIndex, PointCursor
 from box.index.own_trees import NumberTree
+
+_EQ: Final = int(IteratorType.EQ)
 
 
 class HashIndex(OrderedIndex):
@@ -26,6 +28,7 @@ class HashIndex(OrderedIndex):
     ) -> None:
         super().__init__(definition, primary, space_name=space_name, engine=engine)
         self.key_of = self.key_def.extract
+        self._parts = len(definition.parts)
         first = definition.parts[0]
         if len(definition.parts) == 1 and first.type is FieldType.UNSIGNED and not first.is_nullable:
             self._use_tree(NumberTree())
@@ -45,6 +48,9 @@ class HashIndex(OrderedIndex):
         raise self.unsupported_feature("requested iterator type")
 
     def select(self, iterator: int, values: list[Any], offset: int, limit: int) -> list[Entry]:
+        if iterator == _EQ and len(values) == self._parts:
+            entry = self.find(self.key_def.parse(values, False))
+            return [] if entry is None or offset or limit < 1 else [entry]
         if values or iterator not in (IteratorType.ALL, IteratorType.GT):
             return super().select(iterator, values, offset, limit)
         found = self._tree.values()
@@ -54,12 +60,13 @@ class HashIndex(OrderedIndex):
         """Check a user's key. ALL, and GT without a key, need none; every other scan needs a full key."""
         if not values and kind in (IteratorType.ALL, IteratorType.GT):
             return None
-        parts = len(self.key_def)
-        if len(values) < parts:
-            raise client_error(ErrorCode.PARTIAL_KEY, "HASH", parts, len(values))
+        if len(values) < self._parts:
+            raise client_error(ErrorCode.PARTIAL_KEY, "HASH", self._parts, len(values))
         return self.key_def.parse(values, False)
 
     def count(self, iterator: int, values: list[Any]) -> int:
+        if iterator == _EQ and len(values) == self._parts:
+            return int(self.find(self.key_def.parse(values, False)) is not None)
         if iterator == IteratorType.ALL:
             self._checked_key(IteratorType.ALL, values)
             return self._size

@@ -353,6 +353,9 @@ class PointCursor(Cursor):
     def rewind(self, used: int) -> None:
         self._spent = self._spent and used > 0
 
+    def go_after(self, key: SortKey) -> None:
+        self._spent = True
+
     def read_from(self, source: FrozenIndex) -> None:
         """Read what a frozen index has, from now on."""
         self._index = source
@@ -409,6 +412,9 @@ class ForwardCursor(Cursor):
             self.bounds = self._start
         elif used < len(self.pairs):
             self._move(self.pairs[used - 1][0])
+
+    def go_after(self, key: SortKey) -> None:
+        self._move(key)
 
     def resume(self, bounds: Bounds) -> None:
         """Continue with other bounds."""
@@ -488,6 +494,10 @@ class BackwardCursor(Cursor):
             self._move(self.pairs[used - 1][0])
         else:
             return
+        self._seek()
+
+    def go_after(self, key: SortKey) -> None:
+        self._move(key)
         self._seek()
 
     def resume(self, bounds: Bounds) -> None:

@@ -44,6 +44,7 @@ _COST_OF_DIMENSION: Final = 25
 also a number in its page.
 """
 _KINDS: Final = frozenset({IteratorType.ALL, IteratorType.NEIGHBOR, *CONDITIONS})
+_EQ: Final = int(IteratorType.EQ)
 _ALL: Final = 1 << 62
 """More entries than any index has."""
 _is_number: Final = checker(FieldType.NUMBER)
@@ -199,9 +200,9 @@ class RtreeIndex(PagedIndex):
         return NeighborCursor, SpatialCursor
 
     def select(self, iterator: int, values: list[Any], offset: int, limit: int) -> list[Entry]:
-        kind = self.iterator_type(iterator)
-        if kind is IteratorType.EQ and (equal := self._equal(values, offset + limit)) is not None:
+        if iterator == _EQ and (equal := self._equal(values, offset + limit)) is not None:
             return equal[offset:] if offset else equal
+        kind = self.iterator_type(iterator)
         box = self.rectangle(kind, values)
         if self.is_layered or kind is IteratorType.NEIGHBOR:
             ordered = self._cursor(kind, box).fetch(offset + limit)
@@ -231,7 +232,7 @@ class RtreeIndex(PagedIndex):
         """Return up to `limit` entries whose rectangle is the point that a user's key names, or None if only a general
         search finds them.
         """
-        if self.is_layered or len(values) < 2 or (wanted := self.geometry.layout.equal(values)) is None:
+        if self._tree is not self._base or len(values) < 2 or (wanted := self.geometry.layout.equal(values)) is None:
             return None
         first, end = wanted
         found: list[Entry] = []
@@ -243,9 +244,9 @@ class RtreeIndex(PagedIndex):
         return found
 
     def count(self, iterator: int, values: list[Any]) -> int:
-        kind = self.iterator_type(iterator)
-        if kind is IteratorType.EQ and (equal := self._equal(values, _ALL)) is not None:
+        if iterator == _EQ and (equal := self._equal(values, _ALL)) is not None:
             return len(equal)
+        kind = self.iterator_type(iterator)
         if kind is IteratorType.ALL:
             self._numbers(kind, values)
             return self._size

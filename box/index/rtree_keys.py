@@ -33,6 +33,9 @@ from box.index.rtree_columns import are_finite, listed, names_of
 EXACT: Final = 2**53
 """A `double` represents every integer up to this one exactly."""
 
+_LETTERS: Final = {16: "H", 32: "I", 64: "Q"}
+"""The formats of integers by their bits."""
+
 
 class PrimaryForm(NamedTuple):
     """The form of the primary key in keys."""
@@ -71,6 +74,10 @@ class KeyLayout:
         letter, size = ("B", 1) if width == 8 else ("H", 2)
         layout = ("x" * (8 - size * words) + letter * words) * dimension
         self._names["take"] = struct.Struct("<" + layout).unpack
+        self._letter = _LETTERS.get(width * dimension)
+        """The format of a word of the code; None if no integer has its size."""
+        if self._letter:
+            self._names["pack_code"] = struct.Struct(f">{words}{self._letter}").pack
 
     def _compiled(self, source: str, name: str, names: dict[str, Any]) -> Any:
         """Return a function of a source that makes codes; `names` are further names in it."""
@@ -154,11 +161,20 @@ class KeyLayout:
 
     def _head(self, kind: str, packed: str) -> str:
         """Return the source of a head, after a statement that reads the middle."""
+        if self._letter:  # one integer for each word takes two thirds of the time of a large one
+            code = [
+                " | ".join(
+                    _shifted(f"table[w{number}_{word}]", self.dimension - 1 - number)
+                    for number in range(self.dimension)
+                )
+                for word in reversed(range(self._words))
+            ]
+            return f"pack_code({listed(code)}) + {kind} + {packed}"
         terms = []
         for word in range(self._words):
             for number in range(self.dimension):
                 shift = self.dimension - 1 - number + self._width * self.dimension * word
-                terms.append(f"table[w{number}_{word}]" + (f" << {shift}" if shift else ""))
+                terms.append(_shifted(f"table[w{number}_{word}]", shift))
         return f'({" | ".join(terms)}).to_bytes({self.code_size}, "big") + {kind} + {packed}'
 
     def _taken(self, packed: str) -> str:
@@ -229,6 +245,10 @@ def unusual(names: list[str]) -> str:
         f"(type({name}) is not int or not -{EXACT} <= {name} <= {EXACT}) and type({name}) is not float"
         for name in names
     )
+
+
+def _shifted(term: str, bits: int) -> str:
+    return f"{term} << {bits}" if bits else term
 
 
 def _words(dimension: int) -> tuple[int, int]:

@@ -137,6 +137,8 @@ class SlottedHashIndex(HashIndex):
         raise self.unsupported_feature("requested iterator type")
 
     def select(self, iterator: int, values: list[Any], offset: int, limit: int) -> list[Entry]:
+        if iterator == IteratorType.EQ:
+            return super().select(iterator, values, offset, limit)
         return OrderedIndex.select(self, iterator, values, offset, limit)
 
     def random(self, seed: int) -> Entry | None:

@@ -185,6 +185,8 @@ class TreeIndex(OrderedIndex):
 
     def count(self, iterator: int, values: list[Any]) -> int:
         kind = self.iterator_type(iterator)
+        if kind is _EQ and values and len(values) == self._full_parts:
+            return int(self.find(self.key_def.parse(values, False)) is not None)
         bounds = self.bounds(kind, values)
         if kind > _GT:
             raise self.unsupported_feature("requested iterator type")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from box.data.codec import unpack
 from box.schema.access import Privilege
 from box.wire.constants import RequestType
 
@@ -29,6 +30,10 @@ class ReadAhead:
         self._cursor = index.cursor(iterator, key)
         self._version = index.version
         self._fetched = 0
+
+    def go_after(self, raw: bytes) -> None:
+        """Continue after a tuple that was in the index."""
+        self._cursor.go_after(self._index.stored_keys(raw, unpack(raw))[0])
 
     def fetch(self, size: int, used: int) -> list[bytes] | None:
         """Return the next tuples, or [] at the end.

@@ -8,7 +8,6 @@ direct look-up finds.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from box.wire.change import DELETE, INSERT, REPLACE, UPDATE, UPSERT, Request
 from box.wire.constants import RequestType
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text
 from lua.bindings.cursor import OneByOne, ReadAhead, open_cursor
+from lua.bindings.direct_reads import FIRST_CHUNK, look_up_in, searches_in
 from lua.bindings.tuple_images import TupleImages
 from lua.fiber import RUNNING_FIBER
 from lua.salt import SALT_SIZE, salter
@@ -45,12 +45,6 @@ _CODES = {code.encode(): code for code in "+-=&|^!#:"}
 """The codes of update operations by their bytes."""
 _DROPPED_LIMIT = 128
 """The number of dropped spaces whose formats are kept, for tuples that Lua still has."""
-_WINDOW_SIZE = 4096
-"""The bytes of the memory in which a look-up leaves its tuple for Lua."""
-_WINDOW_HEADER = 8
-"""The bytes before the tuple in this memory: its size and an unused word."""
-_FIRST_CHUNK = 16
-"""The tuples that a new cursor reads ahead; `lua/modules/box/iterator.lua` knows this number."""
 _NUMBERS = frozenset((FieldType.UNSIGNED, FieldType.INTEGER, FieldType.NUMBER))
 """The types of key parts for which Lua passes a number."""
 
@@ -67,32 +61,6 @@ def _key_values(key: Any) -> list[Any]:
     if type(values) is not list:
         raise client_error(ErrorCode.TUPLE_NOT_ARRAY)
     return values
-
-
-def _look_up(index: Index, salt: Callable[[], bytes]) -> tuple[Callable[[Any], int | bytes | None], int]:
-    """Return a look-up by key, and the address of its window of `_WINDOW_SIZE` bytes.
-
-    The look-up leaves the tuple in the window, in the form of `struct tuple` of `internal/tuple.lua` (its size, an
-    unused word, its bytes), and returns the size. So Lua copies the tuple without making a string of it. A tuple that
-    does not fit is returned as bytes with salt.
-    """
-    memory = (ctypes.c_uint8 * _WINDOW_SIZE)()
-    window = memoryview(memory).cast("B")
-    header, data = window[:_WINDOW_HEADER].cast("I"), window[_WINDOW_HEADER:]
-    limit = len(data)
-
-    def look_up(key: Any) -> int | bytes | None:
-        raw: bytes | None = index.find(key)
-        if raw is None:
-            return None
-        size = len(raw)
-        if size > limit:
-            return raw + salt()
-        data[:size] = raw
-        header[0] = size
-        return size
-
-    return look_up, ctypes.addressof(memory)
 
 
 def _storing(name: str, request_type: int) -> Callable[[DataBinding, int, bytes], Outcome]:
@@ -166,7 +134,7 @@ class DataBinding(Binding):
         """Return 'number' or 'string' and a look-up in the index's container, if its keys are single values of that
         kind.
 
-        The look-up is that of `_look_up`; it never raises for a key of its kind.
+        The look-up is that of `look_up_in`; it never raises for a key of its kind.
         """
         space = self.node.schema.spaces.get(space_id)
         index = None if space is None else space.indexes.get(iid)
@@ -177,10 +145,28 @@ class DataBinding(Binding):
         if len(parts) > 1 or part.is_nullable or not index.is_unique or "func" in index.definition.opts:
             return None
         if part.type in _NUMBERS:
-            return b"number", *_look_up(index, self._salt)
+            return b"number", *look_up_in(index, self._salt)
         if part.type is FieldType.STRING and is_binary(part.collation_id):
-            return b"string", *_look_up(index, self._salt)
+            return b"string", *look_up_in(index, self._salt)
         return None
+
+    @exported("may_search")
+    def may_search(self) -> int | None:
+        """Return what `reads_directly` does, or None if that would bind an open transaction.
+
+        The first read of a transaction checks its key before it binds, so it takes the general path.
+        """
+        txn = self.runtime.ctx.txn
+        return None if txn is not None and txn.engine is None else self.reads_directly()
+
+    @exported("index_searches")
+    def searches(self, space_id: int, iid: int) -> Outcome:
+        """Return the searches of `searches_in` in an index whose entries are the tuples that every reader sees."""
+        space = self.node.schema.spaces.get(space_id)
+        index = None if space is None else space.indexes.get(iid)
+        if space is None or index is None or not space.is_plain or self.node.tuples.allows_yield:
+            return None
+        return tuple(searches_in(space, index, self._images, self._keep))
 
     @exported("count_done")
     def count_done(self, reads: int, errors: int) -> None:
@@ -292,11 +278,16 @@ class DataBinding(Binding):
         """
         space = self.node.schema.space(space_id)
         cursor = open_cursor(self.node.dml, self.ctx, space, iid, int(iterator), unpack(key), after)
+        number = self._keep(cursor)
+        if type(cursor) is OneByOne:
+            return number
+        return number, *self._images.blob(cursor.fetch(FIRST_CHUNK, 0) or [], int(space_id))
+
+    def _keep(self, cursor: ReadAhead | OneByOne) -> int:
+        """Return the number by which Lua finds a cursor until it closes it."""
         self._last_cursor += 1
         self._cursors[self._last_cursor] = cursor
-        if type(cursor) is OneByOne:
-            return self._last_cursor
-        return self._last_cursor, *self._images.blob(cursor.fetch(_FIRST_CHUNK, 0) or [], int(space_id))
+        return self._last_cursor
 
     @exported("cursor_next")
     def cursor_next(self, number: int, size: int, used: int, space_id: int) -> Outcome:

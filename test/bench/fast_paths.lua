@@ -15,6 +15,22 @@ local space = box.schema.space.create('bench', {format = {
 space:create_index('pk')
 for id = 1, count do space:replace{id, 'name', 1.5} end
 
+-- Makes a space with the secondary index `other`, whose parts are in the second field.
+local function indexed(options, value_of)
+    if box.space.indexed == nil then
+        local made = box.schema.space.create('indexed')
+        made:create_index('pk')
+        made:create_index('other', options)
+        for id = 1, count do made:replace{id, value_of(id)} end
+    end
+    return box.space.indexed.index.other
+end
+
+local function index_of_points()
+    local options = {type = 'RTREE', unique = false, parts = {{2, 'array'}}}
+    return indexed(options, function(id) return {id % 100, math.floor(id / 100)} end)
+end
+
 -- Calls `work` for all ids in 100 fibers, so that the log writes their rows in batches.
 local function of_fibers(work)
     local done, waiting = 0, fiber.cond()
@@ -50,6 +66,27 @@ local figures = {
         of_fibers(function(id) synchronous:replace{id, 'name', 1.5} end)
     end,
     get = function() for id = 1, count do space:get(id) end end,
+    get_pair = function()
+        local options = {type = 'HASH', parts = {{1, 'unsigned'}, {2, 'string'}}}
+        local index = indexed(options, function(id) return 'name ' .. id end)
+        for id = 1, count do index:get{id, 'name 1'} end
+    end,
+    select_some = function()
+        local index = indexed({unique = false, parts = {{2, 'unsigned'}}}, function(id) return math.floor(id / 10) end)
+        for id = 1, count do index:select(math.floor(id / 10), {limit = 10}) end
+    end,
+    select_point = function()
+        local index = index_of_points()
+        for id = 1, count do index:select{id % 100, math.floor(id / 100)} end
+    end,
+    count_point = function()
+        local index = index_of_points()
+        for id = 1, count do index:count{id % 100, math.floor(id / 100)} end
+    end,
+    pairs_one = function()
+        local index = indexed({type = 'HASH', parts = {{2, 'unsigned'}}}, function(id) return id end)
+        for id = 1, count do for _, _ in index:pairs(id) do end end
+    end,
     get_in_transaction = function()
         box.begin()
         for id = 1, count do space:get(id) end

@@ -90,12 +90,22 @@ def _without_tree_look_ups() -> None:
     DataBinding.finder = none  # type: ignore[assignment, method-assign]
 
 
+def _without_searches() -> None:
+    from lua.bindings.data import DataBinding
+
+    def none(self: Any, space_id: int, iid: int) -> None:
+        return None
+
+    none._exported_as = "index_searches"  # type: ignore[attr-defined]
+    DataBinding.searches = none  # type: ignore[assignment, method-assign]
+
+
 def _without_read_ahead() -> None:
     import lua.bindings.data as data
     from lua.bindings.cursor import OneByOne
 
     def open_cursor(dml: Any, ctx: Any, space: Any, iid: int, iterator: int, key: list[Any], after: bytes) -> OneByOne:
-        return OneByOne(dml.reads.cursor(ctx, space, iid, iterator, key))
+        return OneByOne(dml.reads.cursor(ctx, space, iid, iterator, key), space, iid)
 
     data.open_cursor = open_cursor  # type: ignore[assignment]
 
@@ -204,7 +214,11 @@ FAST_PATHS = {
     "lone_transactions": FastPath(("versions transaction",), _without_lone_transactions),
     "void_journal": FastPath(("none replace",), _without_void_journal),
     "tree_look_ups": FastPath(("none get",), _without_tree_look_ups),
-    "read_ahead": FastPath(("none pairs",), _without_read_ahead),
+    "searches": FastPath(
+        ("none get_pair", "none select_some", "none select_point", "none count_point", "none pairs_one"),
+        _without_searches,
+    ),
+    "read_ahead": FastPath(("none pairs",), _without_read_ahead, _without_searches),
     "learned_bodies": FastPath(("iproto replace", "iproto select"), _without_learned_bodies),
     "header_shapes": FastPath(("iproto ping", "iproto update"), _without_header_shapes),
     "usual_changes": FastPath(("iproto update",), _without_usual_changes),

@@ -79,7 +79,7 @@ local function measure_searches(kind, index, searches)
         measure(kind .. '.' .. name, #queries, function()
             for _, query in ipairs(queries) do index:select(key_of(query), options) end
         end)
-        if not limit then
+        if not limit or iterator == 'EQ' then
             measure(kind .. '.' .. name .. '_count', #queries, function()
                 for _, query in ipairs(queries) do index:count(key_of(query), options) end
             end)
@@ -113,6 +113,9 @@ function kinds.hash()
     end)
     local moved = space:get(1)[2] - 7919 % count
     measure_searches('hash', index, {{'eq', 'EQ', function(query) return query[1] + moved end, 10}})
+    measure('hash.select', #queries, function()
+        for _, query in ipairs(queries) do index:select(query[1] + moved) end
+    end)
     measure('hash.get', #queries, function()
         for _, query in ipairs(queries) do index:get(query[1] + moved) end
     end)

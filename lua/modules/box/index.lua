@@ -10,14 +10,16 @@ local call_wave = require('box.call_wave')
 local direct = require('box.direct')
 local ffi = require('ffi')
 local finish = require('box.finish')
-local iterator_type = require('box.iterator_type').resolve
+local iterator_types = require('box.iterator_type')
 local msgpack = require('internal.msgpack')
 local READ_OPTIONS = require('msgpackffi').OPTIONS
 local python = require('internal.python')
 local tuples = require('internal.tuple')
 local changes = require('box.changes')
-local open_cursor = require('box.iterator').open
+local iterators = require('box.iterator')
 local wait = require('internal.wait')
+local iterator_type, NEIGHBOR = iterator_types.resolve, iterator_types.types.NEIGHBOR
+local open_cursor, open_directly = iterators.open, iterators.open_directly
 local ends_with = call_wave.ends_with
 
 local getmetatable, next, select, type = getmetatable, next, select, type
@@ -116,6 +118,11 @@ end
 
 local by_number, by_string = direct.by_number, direct.by_string
 local fetch, may_read_directly = direct.fetch, direct.is_allowed
+local searches, may_search = direct.searches, direct.may_search
+local begin, choose, find_one = direct.begin, direct.choose, direct.get
+
+-- Keys with more parts than this are always encoded.
+local MOST_PARTS = 8
 
 -- Returns the key, or the part of a key of one part, and its type.
 local function single_part(key)
@@ -144,10 +151,54 @@ local function direct_way(index, key)
     end
 end
 
-local function get_checked(index, key)
-    check_index(index, 'get')
+-- Returns the direct searches in an index if they can be used with this key, and the number of its parts if it is no
+-- single value.
+local function search_way(index, key)
+    local kind, count = type(key), nil
+    if kind == 'table' then
+        count = #key
+        if count > MOST_PARTS then
+            return
+        end
+        for place = 1, count do
+            if not is_plain(key[place]) then
+                return
+            end
+        end
+    elseif not is_plain(key) then
+        if key ~= nil then
+            return
+        end
+        count = 0
+    end
     if by_number[index] == nil then
         direct.look_at(index)
+    end
+    local search = searches[index]
+    if search and may_search() then
+        return search, count
+    end
+end
+
+-- Returns the parts of a key, whose number is that of `search_way`.
+local function parts_of(key, count)
+    if count == nil then
+        return key
+    elseif count > 0 then
+        return unpack(key, 1, count)
+    end
+end
+
+local function get_checked(index, key)
+    check_index(index, 'get')
+    local search, count = search_way(index, key)
+    if search then
+        local is_done, tuple = find_one(search, parts_of(key, count))
+        if tuple ~= nil then
+            return tuple
+        elseif is_done then
+            return
+        end
     end
     local value, kind = single_part(key)
     local raw, problem
@@ -256,16 +307,46 @@ local function select_by(index, iterator, offset, limit, value)
     return from_images(blob, sizes)
 end
 
+-- Returns whether the options of a select by a full key ask for the tuple with this key.
+local function asks_for_equal(opts)
+    if type(opts) ~= 'table' then
+        return opts == nil
+    end
+    local iterator, limit = opts.iterator, opts.limit
+    return (iterator == nil or iterator == 'EQ' or iterator == 0)
+        and (limit == nil or type(limit) == 'number' and limit >= 1 and limit <= UINT32_MAX)
+        and (opts.offset == nil or opts.offset == 0) and opts.after == nil and opts.fetch_pos == nil
+end
+
+-- Selects by a direct search. Returns the tuples, or nil if the general read has to find them.
+local function select_directly(index, key, opts)
+    local search, count = search_way(index, key)
+    if not search then
+        return
+    end
+    local iterator, offset, limit = select_options(opts, count == 0)
+    if iterator % 1 ~= 0 then
+        return
+    end
+    if opts ~= nil then
+        offset, limit = to_uint32(offset, 4, 'box_select'), to_uint32(limit, 5, 'box_select')
+    end
+    return choose(search, iterator, offset, limit, parts_of(key, count))
+end
+
 function methods.select(index, key, opts)
-    if opts == nil then
+    if asks_for_equal(opts) then
         local way, value = direct_way(index, key)
         if way then
             return {(fetch(way, value))}
         end
     end
     check_index(index, 'select')
-    if by_number[index] == nil then
-        direct.look_at(index)
+    if opts == nil or opts.after == nil and opts.fetch_pos == nil then
+        local rows = select_directly(index, key, opts)
+        if rows then
+            return rows
+        end
     end
     local value, kind = single_part(key)
     if kind == 'string' or kind == 'number' and value > -EXACT_LIMIT and value < EXACT_LIMIT then
@@ -297,6 +378,15 @@ function methods.pairs(index, key, options)
     check_index(index, 'pairs')
     local raw_key = encode_key(key)
     local iterator = iterator_type(options, raw_key == EMPTY_KEY)
+    if options == nil or options.after == nil then
+        local search, parts = search_way(index, key)
+        if search and search.begin and iterator % 1 == 0 and iterator ~= NEIGHBOR then
+            local found, version, sizes = begin(search, iterator, parts_of(key, parts))
+            if found then
+                return open_directly(index.space_id, search, iterator, raw_key, found, version, sizes)
+            end
+        end
+    end
     return open_cursor(index.space_id, index.id, iterator, raw_key, position_after(index, options))
 end
 
@@ -310,6 +400,14 @@ end
 
 function methods.count(index, key, options)
     check_index(index, 'count')
+    local search, parts = search_way(index, key)
+    if search then
+        local iterator = iterator_type(options, parts == 0)
+        local found = iterator % 1 == 0 and search.count(iterator, parts_of(key, parts))
+        if found then
+            return found
+        end
+    end
     local raw_key = encode_key(key)
     local iterator = iterator_type(options, raw_key == EMPTY_KEY)
     return wait(python.index_count(index.space_id, index.id, iterator, raw_key))

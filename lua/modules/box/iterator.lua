@@ -4,6 +4,9 @@
 -- loop must see the current index at each step, so the rest of a chunk is only valid while nothing can have changed: no
 -- write by this Lua code (`changes`), no switch to another fiber. After either, Python says whether the index is
 -- unchanged; if not, it continues after the last tuple of the loop.
+--
+-- A loop that begins with a direct search (see box.direct) has no cursor in Python until the first chunk does not
+-- suffice: then Python makes one that continues after the last tuple of the loop. Most such loops end before.
 
 local ffi = require('ffi')
 local changes = require('box.changes')
@@ -16,7 +19,8 @@ local wait = require('internal.wait')
 local cursor_next = python.cursor_next
 local from_image, HEADER_SIZE = tuples.from_image, tuples.HEADER_SIZE
 local byte_pointer, size_pointer = ffi.typeof('const uint8_t *'), ffi.typeof('const uint32_t *')
-local cast = ffi.cast
+local cast, ffi_string = ffi.cast, ffi.string
+local raw_tuple = tuples.raw
 
 -- The chunks grow, as most loops end after either a few steps or very many. Python knows the size of the first one.
 local FIRST_CHUNK, LARGEST_CHUNK = 16, 512
@@ -50,9 +54,33 @@ local function take(cursor, blob, sizes)
     cursor.is_last = cursor.reads_ahead and cursor.count < cursor.chunk
 end
 
+-- Makes the cursor in Python of a loop that began with a direct search, and fetches its next chunk. Returns whether the
+-- rest of the first chunk is still valid.
+local function go_on(cursor, used)
+    local last = ''
+    if used > 0 then
+        last = cursor.tuple and raw_tuple(cursor.tuple)
+            or ffi_string(cursor.data + cursor.before + HEADER_SIZE, cursor.list[used - 1])
+    end
+    local id, blob, sizes = cursor.search.go_on(
+        cursor.iterator, cursor.key, cursor.count, cursor.version, used, last, cursor.chunk)
+    if id == true then
+        note_place(cursor)
+        return true
+    end
+    cursor.used, cursor.count, cursor.tuple = 0, 0, nil
+    if id ~= nil then
+        cursor.id, cursor.guard = id, gc(guard_type(id), close)
+        take(cursor, blob, sizes)
+    end
+end
+
 -- Fetches the next chunk after `used` tuples of the present one were taken. Returns whether the rest of that chunk is
 -- still valid.
 local function fetch(cursor, used)
+    if cursor.id == nil then
+        return go_on(cursor, used)
+    end
     local blob, sizes = cursor_next(cursor.id, cursor.chunk, used, cursor.space_id)
     if blob == true then
         note_place(cursor)
@@ -83,7 +111,9 @@ local function advance(cursor)
     end
     if cursor.is_last and is_same_place(cursor) then
         -- A chunk with room for more was the last one.
-        python.cursor_close(cursor.id)
+        if cursor.id ~= nil then
+            python.cursor_close(cursor.id)
+        end
         return
     end
     if cursor.count > 0 and cursor.chunk < LARGEST_CHUNK then
@@ -107,9 +137,23 @@ local function next_tuple(param, cursor)
             return nil
         end
     end
+    local tuple = cursor.tuple
+    if tuple then
+        cursor.used = 1
+        return cursor, tuple
+    end
     local size, position = cursor.list[used], cursor.position
-    cursor.used, cursor.position = used + 1, position + HEADER_SIZE + size
+    cursor.used, cursor.before, cursor.position = used + 1, position, position + HEADER_SIZE + size
     return cursor, from_image(cursor.data + position, size)
+end
+
+-- `wrap` of the module `fun`, which the first loop loads.
+local wrap
+
+-- Returns generator, parameter and state of a loop over the tuples of a cursor.
+local function loop(key, cursor)
+    wrap = wrap or require('fun').wrap
+    return wrap(next_tuple, key, cursor)
 end
 
 -- Returns generator, parameter and state of a loop, as an iterator of `fun`. `after` is a position, '' for the
@@ -124,7 +168,23 @@ function M.open(space_id, index_id, iterator, key, after)
     if blob ~= nil then
         take(cursor, blob, sizes)
     end
-    return require('fun').wrap(next_tuple, key, cursor)
+    return loop(key, cursor)
+end
+
+-- Returns what `open` does for a loop that has begun with a direct search; see `begin` of box.direct.
+function M.open_directly(space_id, search, iterator, key, found, version, sizes)
+    local fiber = running.fiber
+    local cursor = setmetatable({
+        search = search, iterator = iterator, key = key, version = version, space_id = space_id, chunk = FIRST_CHUNK,
+        used = 0, count = 0, position = 0, reads_ahead = true, is_last = true,
+        changes = changes.count, fiber = fiber, switches = fiber.csw, tuple = nil,
+    }, cursor_mt)
+    if sizes ~= nil then
+        take(cursor, found, sizes)
+    elseif found ~= 0 then
+        cursor.tuple, cursor.count = found, 1
+    end
+    return loop(key, cursor)
 end
 
 return M

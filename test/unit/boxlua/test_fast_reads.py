@@ -111,6 +111,59 @@ others = st.sampled_from(
     ]
 )
 programs = st.lists(st.one_of(reads, reads, writes, loops, others), min_size=5, max_size=40)
+of_kinds = st.sampled_from(
+    [f"s.index.{name}" for name in ("pk", "hash", "pair", "bits", "name", "loose", "many")] + ["kept"]
+)
+more_keys = st.one_of(keys, st.sampled_from(("{1, 'a'}", "{3, 'c'}", "{0, 'a', 2}", "{1, 2}", "{'b', 1}", "256", "4")))
+kinds_of_iteration = st.sampled_from(
+    (*ITERATORS, "BITS_ALL_SET", "BITS_ANY_SET", "BITS_ALL_NOT_SET", "OVERLAPS", "eq", "no")
+)
+options = st.one_of(
+    st.just("nil"),
+    st.builds("{{iterator = '{}'}}".format, kinds_of_iteration),
+    st.builds(
+        "{{iterator = {}, limit = {}, offset = {}}}".format,
+        st.sampled_from(("nil", "'EQ'", "box.index.EQ", "'GE'", "'REQ'", "2", "-1", "1.5", "12", "0/0")),
+        st.sampled_from(("nil", "0", "1", "2", "1.5", "-1", "4294967296", "'1'")),
+        st.sampled_from(("nil", "0", "1", "2", "-1")),
+    ),
+)
+reads_of_kinds = st.one_of(
+    st.builds("{}:get({})".format, of_kinds, more_keys),
+    st.builds("{}:select({}, {})".format, of_kinds, more_keys, options),
+    st.builds("{}:count({}, {})".format, of_kinds, more_keys, options),
+)
+writes_of_kinds = st.one_of(
+    st.builds(
+        "s:replace({{{}, '{}', {}, {{{}, {}}}}})".format,
+        small,
+        st.sampled_from("abcd"),
+        st.integers(0, 9),
+        small,
+        small,
+    ),
+    st.builds("fill({})".format, st.integers(1, 9)),
+    st.builds("s:delete({})".format, small),
+    st.builds("s:update({}, {{{{'=', 3, {}}}}})".format, small, st.integers(0, 9)),
+)
+loops_of_kinds = st.builds(
+    """(function()
+        local seen = {{}}
+        for _, tuple in {}:pairs({}, {{iterator = '{}'}}) do
+            table.insert(seen, tuple)
+            if #seen == {} then local _ = {} end
+            if #seen > 90 then break end
+        end
+        return seen
+    end)()""".format,
+    of_kinds,
+    more_keys,
+    kinds_of_iteration,
+    st.sampled_from((1, 2, 3, 15, 16, 17, 40)),
+    st.one_of(writes_of_kinds, st.just("fiber.yield()"), st.just("s.index.loose:alter({parts = {3, 'integer'}})")),
+)
+steps_of_kinds = st.one_of(reads_of_kinds, reads_of_kinds, loops_of_kinds, writes_of_kinds, others)
+programs_of_kinds = st.lists(steps_of_kinds, min_size=5, max_size=40)
 
 PRELUDE = """
 local fiber = require('fiber')
@@ -143,6 +196,20 @@ return results, box.stat().SELECT.total - before
 """
 
 
+PRELUDE_OF_KINDS = PRELUDE.replace(
+    "for id = 0, 3 do s:insert{id, ('abcd'):sub(id + 1, id + 1), id} end",
+    """
+s:create_index('hash', {type = 'HASH', parts = {{1, 'unsigned'}}})
+s:create_index('pair', {type = 'HASH', parts = {{1, 'unsigned'}, {2, 'string'}}})
+s:create_index('bits', {type = 'BITSET', unique = false, parts = {{3, 'unsigned'}}})
+s:create_index('many', {unique = false, parts = {{'[4][*]', 'unsigned'}}})
+local function fill(step)
+    for id = 0, 60 do s:replace{id, ('abcd'):sub(id % 4 + 1, id % 4 + 1) .. id, id % step, {id % 3, 7}} end
+    return step
+end
+for id = 0, 3 do s:insert{id, ('abcd'):sub(id + 1, id + 1), id, {id}} end
+""",
+).replace("fiber = fiber,", "fiber = fiber, fill = fill,")
 _OTHERS = "fiber = fiber, fill = fill, near = near, create = create,"
 SPATIAL_PRELUDE = (
     PRELUDE[: PRELUDE.index("s:create_index('name'")]
@@ -197,7 +264,12 @@ def no_finder(self: Any, space_id: int, iid: int) -> None:
     return None
 
 
+def no_searches(self: Any, space_id: int, iid: int) -> None:
+    return None
+
+
 no_finder._exported_as = "index_finder"  # type: ignore[attr-defined]
+no_searches._exported_as = "index_searches"  # type: ignore[attr-defined]
 
 
 @settings(max_examples=15, deadline=None, phases=[Phase.generate])  # each starts two nodes: no time to shrink
@@ -208,6 +280,13 @@ def test_fast_reads_give_the_results_of_general_ones(program: list[str]) -> None
     """
 
     compare(program, PRELUDE)
+
+
+@settings(max_examples=25, deadline=None, phases=[Phase.generate])
+@given(programs_of_kinds)
+def test_searches_give_the_results_of_general_reads(program: list[str]) -> None:
+    """Direct searches in all kinds of indexes agree with general reads, in `get`, `select`, `count` and loops."""
+    compare(program, PRELUDE_OF_KINDS)
 
 
 @settings(max_examples=15, deadline=None, phases=[Phase.generate])
@@ -225,6 +304,7 @@ def compare(program: list[str], prelude: str) -> None:
         with (
             mock.patch.object(data, "open_cursor", one_by_one),
             mock.patch.object(data.DataBinding, "finder", no_finder),
+            mock.patch.object(data.DataBinding, "searches", no_searches),
             mock.patch.object(columns, "rank", return_value=False),
             mock.patch.object(RtreeIndex, "_equal", return_value=None),
         ):
