@@ -422,11 +422,11 @@ function fio.chmod(path, ...)
     return outcome(false, python.fio_chmod(c_text(path), whole_int((...))))
 end
 
--- Returns the number of an account, given by name or number; nil keeps the current one.
 local function is_account(value)
     return type(value) == 'number' or type(value) == 'string'
 end
 
+-- Returns the number of an account, given by name or number; nil keeps the current one.
 local function account(value)
     if type(value) == 'string' or value == nil then
         return value
