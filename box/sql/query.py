@@ -34,7 +34,7 @@ from box.sql.kinds import as_kind, collation_name, joined, truth
 from box.sql.merged_queries import calls, name_of
 from box.sql.missing_tables import check_tables
 from box.sql.parse.token_reader import generic, limit_exceeded
-from box.sql.result_columns import COLUMNS_MAX, check_count, check_distinct, compiled_rows, reads_ungrouped
+from box.sql.result_columns import COLUMNS_MAX, check_count, check_distinct, check_parts, compiled_rows, reads_ungrouped
 from box.sql.scope import CommonRelation, KnownColumn, QueryScope, StarColumn, Typed, generated_name
 from box.sql.stored_values import Texts, Value, execute_error
 
@@ -284,11 +284,7 @@ class QueryCompiler:
 
     def _assemble(self, select: sql_nodes.Select, cores: list[_Core], prefix: str) -> Query:
         first = cores[0]
-        for core, operator in zip(cores[1:], select.operators, strict=True):
-            if len(core.columns) != len(first.columns):
-                raise generic(
-                    f"SELECTs to the left and right of {operator} do not have the same number of result columns"
-                )
+        check_parts(select, [len(core.columns) for core in cores])
         columns = first.columns
         for place, column in enumerate(columns):
             column.kind = joined(row[place].kind for core in cores for row in core.rows)

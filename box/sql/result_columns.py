@@ -34,6 +34,19 @@ def check_count(columns: int) -> None:
         raise limit_exceeded("The number of columns in result set", columns, COLUMNS_MAX)
 
 
+def check_parts(select: sql_nodes.Select, counts: list[int]) -> None:
+    """Raise an error if a part of UNION, INTERSECT or EXCEPT has another number of columns than the next one. Of
+    several the last is reported.
+    """
+    for number in range(len(counts) - 1, 0, -1):
+        if counts[number - 1] == counts[number]:
+            continue
+        if select.cores[number].values is not None:
+            raise generic("all VALUES must have the same number of terms")
+        operator = select.operators[number - 1]
+        raise generic(f"SELECTs to the left and right of {operator} do not have the same number of result columns")
+
+
 def compiled_rows(rows: list[list[_T]], compile_row: Callable[[list[_T]], list[Typed]]) -> list[list[Typed]]:
     """Compile the rows of VALUES, the last one first: its errors come first. Only of integers that are too large the
     first one is reported.

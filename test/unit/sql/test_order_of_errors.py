@@ -146,6 +146,12 @@ def test_first_unknown_name(table: Session, query: str, name: str) -> None:
             "HEX_LITERAL_MAX",
             "Hex literal -0x00010000000000000000 length 20 exceeds the supported limit (16)",
         ),
+        ("select 1 union all values (1, 2)", "SQL_PARSER_GENERIC", "all VALUES must have the same number of terms"),
+        (
+            "values (1, 2) union all select 1 union select 1, 2",
+            "SQL_PARSER_GENERIC",
+            "SELECTs to the left and right of UNION do not have the same number of result columns",
+        ),
         ("select 1 from t where n1 + 1 = n2", "SQL_CANT_RESOLVE_FIELD", "Can\u2019t resolve field 'N1'"),
         ("select (1, nope)", "SQL_CANT_RESOLVE_FIELD", "Can\u2019t resolve field 'NOPE'"),
         (
