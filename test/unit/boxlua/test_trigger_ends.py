@@ -48,7 +48,8 @@ def test_a_changed_space_runs_its_triggers_again(run: Run, change: str) -> None:
 def test_a_failed_change_leaves_them_switched_off(run: Run) -> None:
     async def body(box: Box) -> None:
         await box(_SPACE)
-        assert await box("""
+        assert (
+            await box("""
             local count = 0
             s:on_replace(function() count = count + 1 end)
             s:run_triggers(false)
@@ -56,6 +57,8 @@ def test_a_failed_change_leaves_them_switched_off(run: Run) -> None:
             s:format{{'a', 'unsigned'}}
             box.rollback()
             s:replace{1}
-            return count""") == 0
+            return count""")
+            == 0
+        )
 
     run(body)
