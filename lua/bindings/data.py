@@ -150,7 +150,7 @@ class DataBinding(Binding):
             return b"string", *look_up_in(index, self._salt)
         return None
 
-    @exported("may_search")
+    @exported("index_may_search")
     def may_search(self) -> int | None:
         """Return what `reads_directly` does, or None if that would bind an open transaction.
 

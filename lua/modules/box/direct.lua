@@ -56,7 +56,7 @@ function M.may_search()
     if allowed ~= nil then
         return allowed
     end
-    local answer = python.may_search()
+    local answer = python.index_may_search()
     if answer == nil then
         return false
     end
