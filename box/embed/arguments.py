@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from box.embed.named_rows import encode_values
 from box.embed.shown_values import shown, shown_with_type
@@ -30,6 +30,8 @@ IteratorName = Literal[
     "overlaps", "neighbor",
 ]  # fmt: skip
 """The names of iterators, in upper or lower case. TREE indexes take EQ, REQ, ALL, LT, LE, GE and GT."""
+
+T = TypeVar("T")
 
 # What MessagePack's signed and unsigned integers hold together.
 _INT_MIN: Final = -(2**63)
@@ -158,8 +160,12 @@ def checked_flag(name: str, value: Any) -> bool:
     Raises:
         TypeError: it is something else.
     """
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} is True or False, not {shown_with_type(value)}")
+    return _checked(name, value, bool, "True or False")
+
+
+def _checked(name: str, value: Any, kind: type[T], what: str) -> T:
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} is {what}, not {shown_with_type(value)}")
     return value
 
 
@@ -182,9 +188,7 @@ def checked_integer(name: str, value: Any) -> int:
     Raises:
         TypeError: it is no integer.
     """
-    if not isinstance(value, int):
-        raise TypeError(f"{name} is an integer, not {shown_with_type(value)}")
-    return value
+    return _checked(name, value, int, "an integer")
 
 
 def checked_vclock(start: Any) -> None:

@@ -39,11 +39,11 @@ class ContextSource(Protocol):
     def commits(self) -> Commits:
         """Runs functions whose commits may be written at once."""
 
-    @property
-    def idle(self) -> Context | None:
-        """The shared context for calls that belong to no transaction and are over when they return.
+    def at_hand(self) -> Context | None:
+        """Return the context of the open transaction, or the shared context for calls that belong to no transaction and
+        are over when they return.
 
-        None if the call may belong to a transaction, or comes from a wrong thread.
+        None if that takes a closer look, or if the call comes from a wrong thread.
         """
 
     def current(self, caller: str) -> Context:

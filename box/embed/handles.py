@@ -98,11 +98,8 @@ class SpaceHandle(Generic[R]):
         Raises:
             DuplicateKeyError: the primary key, or the key of another unique index, is taken.
         """
-        requests = self._requests
-        outcome = requests.store(INSERT, row)
-        if outcome.__class__ is bytes:
-            return cast("R", requests.decode(outcome))
-        return await requests.row_of(outcome) if isinstance(outcome, Pending) else None
+        stored: R | Pending | None = self._requests.store(INSERT, row, as_row=True)
+        return cast("R | None", await self._requests.row_of(stored)) if isinstance(stored, Pending) else stored
 
     async def replace(self, row: R | Row) -> R | None:
         """Add a tuple, or replace the tuple with the same primary key.
@@ -112,11 +109,8 @@ class SpaceHandle(Generic[R]):
         Raises:
             DuplicateKeyError: a key of another unique index is taken.
         """
-        requests = self._requests
-        outcome = requests.store(REPLACE, row)
-        if outcome.__class__ is bytes:
-            return cast("R", requests.decode(outcome))
-        return await requests.row_of(outcome) if isinstance(outcome, Pending) else None
+        stored: R | Pending | None = self._requests.store(REPLACE, row, as_row=True)
+        return cast("R | None", await self._requests.row_of(stored)) if isinstance(stored, Pending) else stored
 
     async def insert_many(self, rows: Iterable[R | Row], *, batch: int | None = None) -> int:
         """Add many tuples, all in one transaction or `batch` in each. Returns the number of stored tuples.

@@ -20,9 +20,10 @@ A datetime is read as `box.Datetime` if Python's `datetime` cannot hold it: nano
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
+from itertools import islice
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -37,6 +38,9 @@ _TIMES = (datetime.date, datetime.time, datetime.timedelta)
 _INTEGERS: Final = range(-(2**63), 2**64)
 _UNUSUAL: Final = (TypeError, ValueError, OverflowError)
 """What `pack_usual` raises for values that need more than the C extension."""
+_LISTS: Final = {list}
+_AT_ONCE: Final = 64
+"""The number of rows that are packed together."""
 _FEW: Final = 8
 """The number of tuples from which it pays to decode them with one call."""
 
@@ -135,6 +139,12 @@ class RowCodec:
             self._refresh()
         return self.type(unpack(raw))
 
+    def of_fields(self, fields: list[Any]) -> Any:
+        """Make the row of the decoded fields of a tuple, which belong to the row from now on."""
+        if self._space.definition is not self._definition:
+            self._refresh()
+        return self.type(fields)
+
     def decode_many(self, raws: list[bytes]) -> list[Any]:
         """Decode stored tuples."""
         decode = self.decode
@@ -163,6 +173,16 @@ class RowCodec:
         if kind is tuple:
             return encode_values(list(row))
         return encode_values(self._values(row))
+
+    def encode_many(self, rows: Iterator[Any], most: int) -> list[bytes]:
+        """Pack the next rows, at most `most` of them. Raises as `encode`."""
+        raws: list[bytes] = []
+        while some := list(islice(rows, min(most - len(raws), _AT_ONCE))):
+            try:
+                raws += [*map(pack_usual if set(map(type, some)) == _LISTS else self.encode, some)]
+            except _UNUSUAL:
+                raws += [*map(self.encode, some)]
+        return raws
 
     def _values(self, row: Any) -> list[Any]:
         """Return the values of a row that is not a plain list."""

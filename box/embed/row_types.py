@@ -115,14 +115,17 @@ class RecordCodec(RowCodec):
 
     def decode(self, raw: bytes) -> Any:
         """Decode a stored tuple to an object of the class."""
+        return self.of_fields(unpack(raw))
+
+    def of_fields(self, fields: list[Any]) -> Any:
+        """Make the object of the decoded fields of a tuple."""
         if self._space.definition is not self._definition:
             self._refresh()
-        values = unpack(raw)
-        if len(values) < self._width:
-            values += [None] * (self._width - len(values))
+        if len(fields) < self._width:
+            fields += [None] * (self._width - len(fields))
         if self._is_plain:
-            return self._make(*values[: self._width])
-        return self._make(*[values[place] for place in self._places])
+            return self._make(*fields[: self._width])
+        return self._make(*[fields[place] for place in self._places])
 
     def decode_many(self, raws: list[bytes]) -> list[Any]:
         """Decode stored tuples."""

@@ -99,9 +99,11 @@ class Requests:
         core = embedding.core
         self._space = core.schema.space_by_name(self.name)
         self._codec = codec = embedding.codec(self._space, self.row)
-        self._encode, self.decode, self.decode_many = codec.encode, codec.decode, codec.decode_many
+        self._encode, self._row_of_fields = codec.encode, codec.of_fields
+        self.decode, self.decode_many = codec.decode, codec.decode_many
         self._dml, self._reads = core.dml, core.dml.reads
         self._contexts = self._given_contexts or embedding.contexts
+        self._caller = f"the handle of space {self.name!r}"
         self._commits = self._contexts.commits
         self._allows_yield = core.tuples.allows_yield
         # Only `Commits` of box.sync have to know of each change, and those of versions.
@@ -126,25 +128,28 @@ class Requests:
         """Return the context of one call."""
         if self._epoch is not self.embedding.epoch:
             self.bind()
-        return self._contexts.idle or self._contexts.current(f"the handle of space {self.name!r}")
+        return self._contexts.at_hand() or self._contexts.current(self._caller)
 
-    @property
     def has_triggers(self) -> bool:
-        """True if a change may run code of the program, or may wait for it."""
-        space = self.space
+        """Return True if a change may run code of the program, or may wait for it."""
+        if self._epoch is not self.embedding.epoch:
+            self.bind()
+        space = self._space
         return bool(space.on_replace or space.before_replace or space.system_trigger is not None) or self._runs_lua
 
     def _context_of_change(self) -> Context:
         """Return the context of a change: a new one if triggers or versions may keep it for a while."""
         if self._epoch is not self.embedding.epoch:
             self.bind()
-        space, contexts = self._space, self._contexts
-        plan = space.write_plan
-        if plan is not None and plan.is_usual and not (space.on_replace or space.before_replace):
-            ctx = contexts.idle
-            if ctx is not None:
+        contexts = self._contexts
+        if self._is_direct and (ctx := contexts.at_hand()) is not None:
+            if ctx.txn is not None:
                 return ctx
-        return contexts.current(f"the handle of space {self.name!r}")
+            space = self._space
+            plan = space.write_plan
+            if plan is not None and plan.is_usual and not (space.on_replace or space.before_replace):
+                return ctx
+        return contexts.current(self._caller)
 
     def iid(self, index: str | int) -> int:
         """Return the number of an index.
@@ -161,18 +166,25 @@ class Requests:
 
     # -- changes
 
-    def store(self, kind: int, row: Any) -> Outcome:
-        """Store a row; `kind` is INSERT or REPLACE."""
+    def store(self, kind: int, row: Any, *, as_row: bool = False) -> Any:
+        """Store a row; `kind` is INSERT or REPLACE. With `as_row`, returns a row instead of a tuple."""
         ctx = self._context_of_change()
         raw = self._encode(row)
+        fields = unpack(raw) if as_row else None  # once, for the check of the fields and for the row
         try:
             if self._is_void or (self._is_direct and ctx.txn is not None):
-                return self._dml.store(ctx, self._space, kind, raw)
-            return self._commits.run(self._dml.store, ctx, self._space, kind, raw)
+                outcome = self._dml.store(ctx, self._space, kind, raw, None, fields)
+            else:
+                outcome = self._commits.run(self._dml.store, ctx, self._space, kind, raw, None, fields)
         except BoxError as error:
             if error.code == ErrorCode.FIELD_TYPE and _are_several(row):
                 error.add_note(_SEVERAL)
             raise
+        if fields is None:
+            return outcome
+        if outcome is raw:
+            return self._row_of_fields(fields)
+        return self.decode(outcome) if outcome.__class__ is bytes else outcome
 
     def update(self, index: str | int, key: Any, operations: Operations) -> Outcome:
         """Update the tuple with a key."""
@@ -234,8 +246,8 @@ class Requests:
             checked_count("batch", batch, 1)
         rows = rows_of("insert_many()" if kind == INSERT else "replace_many()", rows)
         self.space  # noqa: B018 - binds the codec
-        source = map(self._encode, rows)
-        while raws := list(source if batch is None else islice(source, min(batch, sys.maxsize))):
+        source, most = iter(rows), sys.maxsize if batch is None else min(batch, sys.maxsize)
+        while raws := self._codec.encode_many(source, most):
             yield raws
 
     async def store_many(self, kind: int, rows: Iterable[Any], batch: int | None) -> int:
@@ -254,7 +266,7 @@ class Requests:
 
         Without tuple versions only a trigger may wait in the transaction, and such a wait rolls the transaction back.
         """
-        if not self.has_triggers:
+        if not self.has_triggers():
             pending = self.store_at_once(kind, raws)
         else:
             pending = await self._store_one_by_one(kind, raws)
@@ -355,7 +367,7 @@ class Requests:
         """Return the packed tuple with a full key of a unique index, or None."""
         if self._epoch is not self.embedding.epoch:
             self.bind()
-        ctx = self._contexts.idle or self.context()
+        ctx = self._contexts.at_hand() or self.context()
         is_usual = key.__class__ is str or (key.__class__ is int and 0 <= key < _USUAL_INTEGERS)
         values = [key] if is_usual else key_values(key)
         return self._reads.get(ctx, self._space, index if index.__class__ is int else self.iid(index), values)

@@ -16,9 +16,9 @@ must not yield. If it does, the loop calls back before it runs any other task, a
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from box import forks
@@ -66,8 +66,10 @@ class TaskContexts:
         self._node = node
         self._loop = node.loop
         self._session: Session = node.new_context().session
-        self._thread = threading.get_ident()
+        self._thread = get_ident()
         self._open: dict[asyncio.Task[Any], TaskTransaction] = {}
+        self._only: TaskTransaction | None = None
+        """The open transaction if there is exactly one."""
         self._inside: Context | None = None
         self._idle = Context(self._session)
         self.commits = Commits(node, _ready_of(self._loop))
@@ -81,15 +83,21 @@ class TaskContexts:
         self._thread = _NO_THREAD
         forks.separate(self._loop)
 
-    @property
-    def idle(self) -> Context | None:
-        """The shared context for calls that belong to no transaction and are over when they return.
+    def at_hand(self) -> Context | None:
+        """Return the context of the task's transaction, or the shared context for calls that belong to no transaction
+        and are over when they return.
 
-        None if the current call may belong to a transaction, or comes from a wrong thread.
+        None if that takes a closer look, or if the call comes from a wrong thread.
         """
-        if self._open or self._inside is not None or threading.get_ident() != self._thread:
+        if self._inside is not None or get_ident() != self._thread:
             return None
-        return self._idle
+        if not self._open:
+            return self._idle
+        # The usual statement of a transaction: its task runs, and there is no other transaction to look at.
+        only = self._only
+        if only is not None and only.watch is not None and asyncio.current_task(self._loop) is only.task:
+            return only.ctx
+        return None
 
     def current(self, caller: str) -> Context:
         """Return the context of one call.
@@ -97,11 +105,8 @@ class TaskContexts:
         Raises:
             RuntimeError: the call comes from another thread or another event loop than the node's.
         """
-        if self._open and self._inside is None and threading.get_ident() == self._thread:
-            # The usual statement of a transaction: its task runs, and there is no other transaction to look at.
-            only = self._open.get(asyncio.current_task(self._loop)) if len(self._open) == 1 else None  # type: ignore[arg-type]
-            if only is not None and only.watch is not None:
-                return only.ctx
+        if self._open and (ctx := self.at_hand()) is not None:
+            return ctx
         self.check_thread(caller)
         if self._inside is not None:
             return self._inside
@@ -117,7 +122,7 @@ class TaskContexts:
         Raises:
             RuntimeError: the call is refused; the text names `caller`.
         """
-        if threading.get_ident() != self._thread:
+        if get_ident() != self._thread:
             if self.is_forked:
                 raise RuntimeError(f"{caller} is used {_FORKED}")
             remedy = "use asyncio.run_coroutine_threadsafe with the node's loop"
@@ -166,6 +171,7 @@ class TaskContexts:
         if opened.txn.is_lone:
             opened.watch = self._call_first(lambda: self._shared(opened))
         self._open[task] = opened
+        self._only = opened if len(self._open) == 1 else None
         return opened
 
     def _shared(self, opened: TaskTransaction) -> None:
@@ -176,6 +182,7 @@ class TaskContexts:
     def end(self, opened: TaskTransaction) -> None:
         """Forget a transaction that has ended or is about to be committed."""
         self._open.pop(opened.task, None)
+        self._only = next(iter(self._open.values())) if len(self._open) == 1 else None
         if opened.watch is not None:
             opened.watch.cancel()
             queue = _queue_of(self._loop)

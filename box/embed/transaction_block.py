@@ -173,10 +173,11 @@ class TransactionBlock:
 class _OwnContexts:
     """Supplies the transaction's context to requests of `tx.space`, for its own task only."""
 
-    idle = None
-
     def __init__(self, transaction: TransactionBlock) -> None:
         self._transaction = transaction
+
+    def at_hand(self) -> None:
+        """Return None, because each call has to be checked."""
 
     @property
     def commits(self) -> Commits:

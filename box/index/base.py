@@ -184,6 +184,12 @@ class Index(ABC):
         """
         return 0
 
+    def replace_present(self, sort_keys: list[SortKey], entries: list[Entry]) -> list[Entry] | None:
+        """Set the entries of different keys that all have one, and return the former entries, if many at once are
+        faster than `replace`. Otherwise return None, with nothing changed.
+        """
+        return None
+
     def replace_all(self, sort_keys: list[SortKey], entries: list[Entry]) -> None:
         """Set the entries of many keys in order; most of the keys have none."""
         for sort_key, entry in zip(sort_keys, entries, strict=True):

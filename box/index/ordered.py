@@ -139,6 +139,25 @@ class OrderedIndex(Index):
             self.version += count
         return count
 
+    def replace_present(self, sort_keys: list[SortKey], entries: list[Entry]) -> list[Entry] | None:
+        if self.listeners or self.is_layered:
+            return None
+        changes = dict(zip(sort_keys, entries, strict=True))
+        former: list[Any] = list(map(self.find, sort_keys))
+        if len(changes) < len(former) or not all(former):
+            return None
+        try:
+            self._base.update(changes)
+        except BaseException:
+            self._base.update(dict(zip(sort_keys, former, strict=True)))
+            raise
+        if self.memory is not None:
+            growth = sum(map(len, entries)) - sum(map(len, former))
+            self.tuple_bytes += growth
+            self.memory.room -= growth
+        self.version += len(former)
+        return former
+
     def replace_all(self, sort_keys: list[SortKey], entries: list[Entry]) -> None:
         if self.listeners or self.is_layered:
             super().replace_all(sort_keys, entries)

@@ -60,6 +60,9 @@ class SlottedHashIndex(HashIndex):
     def add_new(self, sort_keys: list[SortKey], entries: list[Entry]) -> int:
         return 0
 
+    def replace_present(self, sort_keys: list[SortKey], entries: list[Entry]) -> None:
+        return None
+
     def replace(self, sort_key: SortKey, entry: Entry) -> Entry | None:
         old = super().replace(sort_key, entry)
         self.table.put(sort_key, entry)

@@ -16,6 +16,7 @@ import ctypes
 import gc
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import compress
 from typing import Any, ClassVar
 
 from box.index.ordered import OrderedIndex
@@ -29,9 +30,9 @@ untrack_one.restype = None
 
 def untrack_nodes(generation: int) -> None:
     """Hide the nodes of all own trees in a generation from the collector."""
-    for found in gc.get_objects(generation=generation):
-        if type(found) in NODES:
-            untrack_one(found)
+    objects = gc.get_objects(generation=generation)
+    for found in compress(objects, map(NODES.__contains__, map(type, objects))):
+        untrack_one(found)
 
 
 def untrack_index(index: OrderedIndex) -> Iterator[None]:

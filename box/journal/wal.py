@@ -234,9 +234,8 @@ class WalWriter:
             # A single block that is not synced needs no mark, because readers see it whole or cannot read it.
             is_pending = self._fsync or is_armed or len(blocks) > 1
             encode = self._blocks.encode
-            size = self._append(
-                encode(blocks[0]) if len(blocks) == 1 else b"".join(map(encode, blocks)), is_pending=is_pending
-            )
+            data = encode(blocks[0]) if len(blocks) == 1 else b"".join(map(encode, blocks))
+            self._append(data, is_pending=is_pending)
         except BrokenLsn as error:
             raise WalFailure(str(error)) from error
         except BoxError as error:
@@ -244,11 +243,12 @@ class WalWriter:
         runs = None
         if self.rows.made_packets:
             runs = packet_runs(b"".join(blocks)) if is_armed else self.rows.take_packets()
-        if self._offset >= self._next_note:
-            self._next_note = self.index.note(self._signature, self._offset, self.vclock)
-        written = Written(clock, size, self._signature, self._offset, runs)
+        size, offset = len(data), self._offset
+        if offset >= self._next_note:
+            self._next_note = self.index.note(self._signature, offset, self.vclock)
+        written = Written(clock, size, self._signature, offset, runs)
         self.vclock = clock
-        self._offset += size
+        self._offset = offset + size
         self.checkpoint_size += size
         if is_pending:
             self._mark_counted()
@@ -321,8 +321,8 @@ class WalWriter:
         if self._file is not None:
             self._file.mark_pending(self._offset if self._fsync else None)
 
-    def _append(self, data: bytes, *, is_pending: bool) -> int:
-        """Write after the last good block; on failure the file is unchanged. Returns the size.
+    def _append(self, data: bytes, *, is_pending: bool) -> None:
+        """Write after the last good block; on failure the file is unchanged.
 
         `is_pending`: readers might see whole blocks before it is known whether they stay.
         """
@@ -345,7 +345,6 @@ class WalWriter:
             self._cut_back()
             self._mark_counted()
             raise
-        return len(data)
 
     def _write_injected(self, data: bytes) -> None:
         if self._errinj.values["ERRINJ_WAL_WRITE_DISK"]:

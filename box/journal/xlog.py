@@ -190,10 +190,11 @@ class BlockEncoder:
 
     def encode(self, rows: bytes) -> bytes:
         """Encode one block of encoded rows, which must not be empty."""
-        marker = ROW_MARKER
-        if len(rows) >= self._threshold:
+        marker, size = ROW_MARKER, len(rows)
+        if size >= self._threshold:
             rows, marker = self._compress(rows), ZSTD_MARKER
-        return fixheader(marker, len(rows), checksum(rows)) + rows
+            size = len(rows)
+        return fixheader(marker, size, extend(_CRC_MASK, rows) ^ _CRC_MASK) + rows
 
 
 # --- reading ------------------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ class DirectRequests(Generic[R]):
         return None if raw is None else cast("R", self._requests.decode(raw))
 
     def _change_now(self, method: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        return _BY_LOOP if self._requests.has_triggers else method(*args)
+        return _BY_LOOP if self._requests.has_triggers() else method(*args)
 
     async def _change_there(self, name: str, args: tuple[Any, ...]) -> Any:
         requests = self._requests.with_contexts(self._contexts.of_loop)
@@ -80,7 +80,7 @@ class DirectRequests(Generic[R]):
         return count
 
     def _store_now(self, kind: int, raws: list[bytes]) -> Any:
-        return _BY_LOOP if self._requests.has_triggers else self._requests.store_at_once(kind, raws)
+        return _BY_LOOP if self._requests.has_triggers() else self._requests.store_at_once(kind, raws)
 
     async def _store_there(self, kind: int, raws: list[bytes]) -> None:
         await self._requests.with_contexts(self._contexts.of_loop).store_raws(kind, raws)

@@ -147,11 +147,11 @@ class LoopThread:
         if turn.lone is not None and turn.lone != who:
             turn.share()
         loop = self.loop
-        timer = loop.first_timer
+        timer = loop.first_timer()
         try:
             return function(*args)
         finally:
-            if loop.has_work or loop.first_timer is not timer:
+            if loop.has_work() or loop.first_timer() is not timer:
                 loop.wake()
 
     def wait(self, pending: Pending, done: threading.Lock) -> bytes | None:

@@ -53,16 +53,15 @@ class ThreadContexts:
         found: Context | None = getattr(self._local, "ctx", None)
         return found
 
-    @property
-    def idle(self) -> Context | None:
-        """The shared context for calls that belong to no transaction and are over when they return; None inside a
-        transaction.
+    def at_hand(self) -> Context:
+        """Return the context of this thread's transaction, or the shared context for calls that belong to no
+        transaction and are over when they return.
         """
-        return self._idle if getattr(self._local, "ctx", None) is None else None
+        return getattr(self._local, "ctx", None) or self._idle
 
     def current(self, caller: str) -> Context:
         """Return the context of one call."""
-        return self.own or self.new()
+        return getattr(self._local, "ctx", None) or self.of_loop.new()
 
     def new(self) -> Context:
         """Return a new context, for a separate transaction."""
@@ -98,8 +97,7 @@ class ThreadContexts:
         thread = self.thread
         if not thread.is_direct:
             return None
-        ctx = self.idle or self.current("execute()")
-        return self.statements.ended(thread.run(statement, ctx))
+        return self.statements.ended(thread.run(statement, self.at_hand()))
 
     def _interrupted(self, error: BaseException) -> None:
         """Stop the node after an exception in the middle of a change: how far the change came is unknown, only the log

@@ -142,15 +142,13 @@ class TurnLoop(asyncio.SelectorEventLoop):
     def __init__(self, turn: Turn) -> None:
         super().__init__(TurnSelector(turn))
 
-    @property
     def first_timer(self) -> Any:
-        """The timer that is due first, or None."""
+        """Return the timer that is due first, or None."""
         timers: list[Any] = self._scheduled  # type: ignore[attr-defined]
         return timers[0] if timers else None
 
-    @property
     def has_work(self) -> bool:
-        """True if a callback is ready to run."""
+        """Return True if a callback is ready to run."""
         return bool(self._ready)  # type: ignore[attr-defined]
 
     def wake(self) -> None:

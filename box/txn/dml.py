@@ -49,7 +49,7 @@ from box.txn.point_writes import ROWS_MAX, PointWriter
 from box.txn.reads import Reader
 from box.txn.staged import StagedTransaction
 from box.txn.transaction import OpenStatement, Statement, TxnState
-from box.txn.transaction_writes import RowWriter, TransactionWriter, writer_in
+from box.txn.transaction_writes import RowWriter, TransactionWriter, store_in, writer_in
 from box.txn.write_plan import MAX_TUPLE_SIZE, Planner, WritePlan
 from box.wire.change import INSERT, REPLACE, UPSERT, Request, decode_row
 from box.wire.change_run import ChangeRun
@@ -196,9 +196,11 @@ class Dml:
         """
         return self.store(ctx, space, request.type, request.tuple, request)
 
-    def store(self, ctx: Context, space: Space, kind: int, raw: bytes, request: Request | None = None) -> Outcome:
+    def store(
+        self, ctx: Context, space: Space, kind: int, raw: bytes, request: Request | None = None, fields: Any = None
+    ) -> Outcome:
         """Insert or replace the tuple `raw`, as `write` does. `request` is None for a plain request of a user, which is
-        described by `kind` and `raw` alone.
+        described by `kind` and `raw` alone; `fields` is the list of its decoded fields, if the caller has it.
         """
         plan: WritePlan = space.write_plan or self._planner.plan(space)
         txn, held = ctx.txn, self._limbo.entries
@@ -216,47 +218,30 @@ class Dml:
         self.counters[kind] += 1
         if ctx.credentials.universal & _WRITE != _WRITE:
             space.check_access(ctx.credentials, Privilege.W)
-        if txn is not None and txn.engine is not space.engine:
-            self.txns.use_engine(txn, space)
         argument: Any = raw if kind <= REPLACE else request
-        if txn is None or plan.is_usual:
-            statement = None
-            old, new = CHANGES[kind](plan, space, argument)
-        else:
-            if txn.state is not TxnState.INPROGRESS:
-                txn.check_alive()
-            statement = self.txns.storage.plan_of(txn, space, plan).run(space, kind, CHANGES[kind], argument)
-            old, new = statement.old, statement.new
+        is_held = plan.is_sync or held
+        if txn is not None:
+            if is_held:
+                txn.is_fast = False
+            return store_in(self.txns, txn, space, plan, kind, argument, fields, request, self._record)
+        old, new = CHANGES[kind](plan, space, argument, fields)
         result = None if kind == UPSERT else old if new is None else new
-        is_held, journal = plan.is_sync or held, self.txns.journal
-        if txn is None and not is_held and journal.is_void:
+        journal = self.txns.journal
+        if journal.is_void and not is_held:
             try:
                 journal.pass_rows(1)
             except BoxError:
                 undo(space, old, new)
                 raise
             return result
+        body, rows = b"", None
         if row is not None:
             row.group_id = GROUP_DEFAULT
-        if txn is not None:
-            if is_held or row is not None:
-                txn.is_fast = False
-            later: bytes | Request | None = None
-            if row is not None:
-                later = b""
-            elif request is not None and kind > REPLACE:
-                later = request if journal.is_void else request.body(space.id)
-            if statement is None:
-                statement = Statement(space, kind, old, new, row, later)
-            else:
-                statement.row, statement.body = row, later
-            self._record(txn, statement)
-            return result
-        body = b""
-        if row is None:
-            body = space.tuple_prefix + raw if request is None or kind <= REPLACE else request.body(space.id)
+            rows = [row]
+        else:
+            body = space.tuple_prefix + raw if kind <= REPLACE or request is None else request.body(space.id)
         if not is_held:
-            return FastWrite(kind, body, None if row is None else [row], space, old, new, result).submit(journal)
+            return FastWrite(kind, body, rows, space, old, new, result).submit(journal)
         outcome = HeldWrite(kind, body, row, space, old, new, result, self.txns.synchro).submit(journal)
         self._held += 1
         if self._held == _HELD_AT_ONCE:

@@ -62,7 +62,7 @@ def replace(plan: WritePlan, space: Space, raw: bytes, fields: list[Any] | None 
     return old, raw
 
 
-def _update(plan: WritePlan, space: Space, request: Request) -> Changed:
+def _update(plan: WritePlan, space: Space, request: Request, _fields: None = None) -> Changed:
     key = plan.parse(request.key, True)
     old = plan.find(key)
     if old is None:
@@ -73,7 +73,7 @@ def _update(plan: WritePlan, space: Space, request: Request) -> Changed:
     return old, new
 
 
-def _upsert(plan: WritePlan, space: Space, request: Request) -> Changed:
+def _upsert(plan: WritePlan, space: Space, request: Request, _fields: None = None) -> Changed:
     raw, ops = request.tuple, request.ops
     fields = plan.validate(raw)
     key = plan.key_of(fields)
@@ -96,7 +96,7 @@ def _upsert(plan: WritePlan, space: Space, request: Request) -> Changed:
     return old, new
 
 
-def _delete(plan: WritePlan, space: Space, request: Request) -> Changed:
+def _delete(plan: WritePlan, space: Space, request: Request, _fields: None = None) -> Changed:
     key = plan.parse(request.key, True)
     old = plan.find(key)
     if old is None:
@@ -131,16 +131,17 @@ def put_changed(plan: WritePlan, space: Space, old: bytes, new: bytes, key: Sort
         plan.exchange_all(space, old, key, new, fields)
 
 
-CHANGES: Final[dict[int, Callable[[WritePlan, Space, Any], Changed]]] = {
+CHANGES: Final[dict[int, Callable[..., Changed]]] = {
     INSERT: insert,
     REPLACE: replace,
     UPDATE: _update,
     UPSERT: _upsert,
     DELETE: _delete,
 }
-"""The functions that execute a change by the primary key, by request type. The last argument is a tuple for INSERT and
-REPLACE, and a `Request` for other types. If one raises an error, nothing is changed, and the general path would raise
-the same error.
+"""The functions that execute a change by the primary key, by request type.
+
+They take the plan, the space, and a tuple for INSERT and REPLACE, whose decoded fields may follow, or a `Request` for
+other types. If one raises an error, nothing is changed, and the general path would raise the same error.
 """
 
 
@@ -323,7 +324,8 @@ class HeldWrite(FastWrite, HeldChange):  # type: ignore[override]
 
 
 def _written(entry: JournalEntry) -> None:
-    assert isinstance(entry, FastWrite)
+    if TYPE_CHECKING:
+        assert isinstance(entry, FastWrite)
     if entry.error is not None:
         undo(entry.space, entry.old, entry.new)
     entry.finish()

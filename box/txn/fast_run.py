@@ -246,12 +246,16 @@ def _store_together(plan: WritePlan, space: Space, kind: int, raws: list[bytes],
     changes.extend(zip(repeat(space, added), repeat(None), raws, strict=False))
     if added == len(raws):
         return True
+    keys, raws = keys[added:], raws[added:]
     add, replace, find = changes.append, plan.replace, plan.find
     if kind == REPLACE:
-        for key, raw in zip(keys[added:], raws[added:], strict=True):
+        if (former := plan.replace_present(keys, raws)) is not None:
+            changes.extend(zip(repeat(space), former, raws, strict=False))
+            return True
+        for key, raw in zip(keys, raws, strict=True):
             add((space, replace(key, raw), raw))
         return True
-    for key, raw in zip(keys[added:], raws[added:], strict=True):
+    for key, raw in zip(keys, raws, strict=True):
         if (old := find(key)) is not None:
             raise duplicate_key(space.index(0), space.name, old, raw)
         plan.put(key, raw)

@@ -78,8 +78,10 @@ class Pending:
     def finish(self) -> None:
         """Mark this object as ended and call the registered callbacks."""
         self.done = True
-        callbacks, self._callbacks = self._callbacks, None
-        _call(callbacks, self)
+        callbacks = self._callbacks
+        if callbacks is not None:
+            self._callbacks = None
+            _call(callbacks, self)
 
     def take_callers(self) -> Callers:
         """Hand over the callbacks registered so far to the caller, who has to call them; the end calls only later
@@ -112,12 +114,11 @@ class Callers:
     def tell(self, error: BoxError) -> None:
         """Call each of the callbacks with an error."""
         callbacks, self._callbacks = self._callbacks, None
-        _call(callbacks, Told(error))
+        if callbacks is not None:
+            _call(callbacks, Told(error))
 
 
-def _call(callbacks: Callable[[Any], None] | list[Callable[[Any], None]] | None, ended: Pending) -> None:
-    if callbacks is None:
-        return
+def _call(callbacks: Callable[[Any], None] | list[Callable[[Any], None]], ended: Pending) -> None:
     if isinstance(callbacks, list):
         for callback in callbacks:
             callback(ended)

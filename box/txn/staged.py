@@ -105,6 +105,9 @@ class StagedIndex:
         """Add nothing: many entries at once are no faster here."""
         return 0
 
+    def replace_present(self, keys: list[SortKey], entries: list[Entry]) -> None:
+        """Replace nothing, for the same reason."""
+
     def replace(self, key: SortKey, entry: Entry) -> Entry | None:
         """Put an entry under a key and return the former one, as `Index.replace` does."""
         if key is None:

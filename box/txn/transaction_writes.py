@@ -14,10 +14,11 @@ from box.data.update import updated
 from box.errors import BoxError
 from box.schema.sequence_fill import fill_sequence
 from box.txn.exchange import Changed
-from box.txn.fast_path import insert, put_changed, remove, replace
+from box.txn.fast_path import CHANGES, insert, put_changed, remove, replace
 from box.txn.point_writes import PointWriter
 from box.txn.transaction import Statement, TxnState
-from box.wire.change import DELETE, INSERT, REPLACE, UPDATE, Request
+from box.wire.change import DELETE, INSERT, REPLACE, UPDATE, UPSERT, Request
+from box.wire.constants import GROUP_DEFAULT
 
 if TYPE_CHECKING:
     from box.data.keydef import SortKey
@@ -154,6 +155,41 @@ class TransactionWriter:
         except BaseException:
             self._txns.undo_to(txn, length)
             raise
+
+
+def store_in(
+    txns: TransactionManager,
+    txn: Transaction,
+    space: Space,
+    plan: WritePlan,
+    kind: int,
+    argument: Any,
+    fields: list[Any] | None,
+    request: Request | None,
+    record: Callable[[Transaction, Statement], None],
+) -> bytes | None:
+    """Make a change for `Dml.store` as a statement of an open transaction. Returns what `Dml.store` does.
+
+    `argument` and `fields` are those of the function in `CHANGES`, and `record` adds the statement to the transaction.
+    """
+    if txn.engine is not space.engine:
+        txns.use_engine(txn, space)
+    if plan.is_usual:
+        old, new = CHANGES[kind](plan, space, argument, fields)
+        statement = Statement(space, kind, old, new, None, None)
+    else:
+        if txn.state is not TxnState.INPROGRESS:
+            txn.check_alive()
+        statement = txns.storage.plan_of(txn, space, plan).run(space, kind, CHANGES[kind], argument, fields)
+        old, new = statement.old, statement.new
+    if request is not None:
+        if (row := request.row) is not None:
+            row.group_id, txn.is_fast = GROUP_DEFAULT, False
+            statement.row, statement.body = row, b""
+        elif kind > REPLACE:
+            statement.body = request if txns.journal.is_void else request.body(space.id)
+    record(txn, statement)
+    return None if kind == UPSERT else old if new is None else new
 
 
 def writer_in(

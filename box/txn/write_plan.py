@@ -63,6 +63,7 @@ class WritePlan:
         "remove",
         "replace",
         "replace_all",
+        "replace_present",
         "secondary",
         "set_many",
         "validate",
@@ -115,6 +116,7 @@ class WritePlan:
             self.add_new = index.add_new
             self.replace = index.replace
             self.replace_all = index.replace_all
+            self.replace_present = index.replace_present
             self.put = index.put
             self.remove = index.remove
             self.set_many = index.set_many
@@ -123,7 +125,7 @@ class WritePlan:
         """Return a copy for other indexes with the same definitions, the primary one first, and other memory."""
         plan, primary = copy(self), indexes[0]
         plan.find, plan.replace, plan.put, plan.remove = primary.find, primary.replace, primary.put, primary.remove
-        plan.add, plan.add_new = primary.add, primary.add_new
+        plan.add, plan.add_new, plan.replace_present = primary.add, primary.add_new, primary.replace_present
         plan.secondary = indexes[1:]
         plan.memory = memory
         return plan

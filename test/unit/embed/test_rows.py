@@ -246,6 +246,41 @@ def test_operations_are_lists_or_assignments() -> None:
     run(test)
 
 
+def test_many_rows_of_different_forms_are_stored_as_one_by_one() -> None:
+    """Lists of usual values are packed many at a time. Among them other rows, and other values, keep their meaning."""
+    when = datetime(2024, 5, 6, tzinfo=UTC)
+
+    async def test(node: Node) -> None:
+        space = await node.schema.create_space("s", format=[("id", "unsigned"), "value"])
+        await space.create_index("pk")
+        rows: list[Any] = [[number, f"v{number}"] for number in range(200)]
+        rows[70], rows[71], rows[130] = (70, "tuple"), {"id": 71, "value": "dict"}, [130, Decimal("1.5")]
+        rows[131], rows[132] = [131, when], [132, {"a": [1, {"b": 2}]}]
+        for _ in range(2):  # the second time all of them replace a tuple
+            assert await space.replace_many(iter(rows)) == 200
+            stored = [tuple(row) for row in await space.select()]
+            assert stored == [(71, "dict") if number == 71 else tuple(rows[number]) for number in range(200)]
+        assert await space.replace_many([[1, "a"], [2, "b"], [1, "c"], [300, "d"], [2, "e"], [300, "f"]]) == 6
+        assert [(await space.get(key))["value"] for key in (1, 2, 300)] == ["c", "e", "f"]
+        assert await space.len() == 201
+
+    run(test)
+
+
+def test_a_stored_row_shares_nothing_with_the_given_one() -> None:
+    async def test(node: Node) -> None:
+        space = await node.schema.create_space("s")
+        await space.create_index("pk")
+        given: list[Any] = [1, [2, {"a": 3}]]
+        for store in (space.insert, space.replace):
+            stored = await store(given)
+            assert stored == given
+            stored[1][1]["a"] = 4
+            assert given == [1, [2, {"a": 3}]] == await space.get(1)
+
+    run(test)
+
+
 def test_many_rows_are_one_transaction_or_batches() -> None:
     async def test(node: Node) -> None:
         goods = await goods_of(node)

@@ -414,6 +414,26 @@ def test_new_entries_are_added_until_a_key_has_one() -> None:
     assert index.add_new([4], [raws[4]]) == 0, "listeners hear of each change"
 
 
+def test_many_present_entries_are_replaced_at_once() -> None:
+    """The former entries come back. A new key, a key given twice, or a listener leaves everything as it is."""
+    index = index_of(PartDef(0, T.UNSIGNED), primary=None)
+    assert isinstance(index, OrderedIndex)
+    index.use_memory(memory := MemoryQuota())
+    before = [pack([number]) for number in range(3)]
+    for number, raw in enumerate(before):
+        index.put(number, raw)
+    after, room = [pack([number, "x" * number]) for number in range(4)], memory.room
+    assert index.replace_present([0, 1, 3], [after[0], after[1], after[3]]) is None
+    assert index.replace_present([0, 0], [after[0], after[1]]) is None
+    assert [index.find(number) for number in range(4)] == [*before, None]
+    assert index.replace_present([2, 0], [after[2], after[0]]) == [before[2], before[0]]
+    assert [index.find(number) for number in range(4)] == [after[0], before[1], after[2], None]
+    growth = sum(map(len, after[:3:2])) - sum(map(len, before[::2]))
+    assert [len(index), room - memory.room] == [3, growth]
+    index.listeners.append(lambda key, old, new: None)
+    assert index.replace_present([1], [after[1]]) is None, "listeners hear of each change"
+
+
 def test_a_failure_in_the_middle_adds_no_new_entry() -> None:
     index = index_of(PartDef(2, T.STRING), PartDef(0, T.UNSIGNED), primary=None)
     assert isinstance(index, OrderedIndex)

@@ -243,3 +243,22 @@ def test_an_entry_that_is_its_own_row(before: int, flags: int, is_asked: bool) -
     assert found[0] == found[1]
     assert [entry.lsn_in_log for entry in own] == [before + 1, before + 2, before + 3, before + 4]
     assert [(entry.rows[0].lsn, entry.rows[0].tsn) for entry in own] == [(entry.lsn_in_log,) * 2 for entry in own]
+
+
+@pytest.mark.parametrize("before", [0, 0xFE, 0xFFFE, 0xFFFFFFFE])
+@pytest.mark.parametrize("flags", [0, SYNCHRONOUS])
+@pytest.mark.parametrize("makes_packets", [False, True])
+def test_a_row_alone_in_its_batch_has_the_same_bytes(before: int, flags: int, makes_packets: bool) -> None:
+    """Batches of one entry each are, one after the other, what one batch of all entries is."""
+    found = []
+    for sizes in ([4], [1, 1, 1, 1]):
+        encoder, clock, blocks = RowEncoder(), VClock({1: before}), []
+        encoder.instance_id, encoder.makes_packets = 1, makes_packets
+        own = [FastWrite(REPLACE, replace_row(key).body, None, None, None, None, None) for key in range(4)]  # type: ignore[arg-type]
+        for entry in own:
+            entry.flags = flags
+        left = iter(own)
+        for size in sizes:
+            blocks += encoder.encode([next(left) for _ in range(size)], clock, NOW)
+        found.append((b"".join(blocks), clock, [entry.lsn_in_log for entry in own]))
+    assert found[0] == found[1]
