@@ -83,6 +83,7 @@ class RowEncoder:
             BrokenLsn: the lsn of a foreign row does not grow.
         """
         blocks: list[bytes] = []
+        makes_packets = self.made_packets = self.makes_packets
         if len(entries) == 1 and (block := self._encode_one(entries[0], clock, now)) is not None:
             blocks.append(block)
             return blocks
@@ -93,7 +94,6 @@ class RowEncoder:
         # and cb a double; cd and ce are the unsigned integers of two and four bytes, which begin at 0x100 and 0x10000.
         stamp = _TIMESTAMP(4, 0xCB, now)
         packets = self._packets
-        makes_packets = self.made_packets = self.makes_packets
         own_parts = None
         if makes_packets:
             packets.finish()  # drops what a failed write has left
@@ -152,7 +152,7 @@ class RowEncoder:
         """
         body, instance_id = entry.body, self.instance_id
         lsn = clock[instance_id] + 1
-        if body is None or self.makes_packets or not 0x100 <= lsn < 0x100000000:
+        if body is None or self.made_packets or not 0x100 <= lsn < 0x100000000:
             return None
         if TYPE_CHECKING:
             assert isinstance(entry, OwnRow)

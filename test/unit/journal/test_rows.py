@@ -262,3 +262,14 @@ def test_a_row_alone_in_its_batch_has_the_same_bytes(before: int, flags: int, ma
             blocks += encoder.encode([next(left) for _ in range(size)], clock, NOW)
         found.append((b"".join(blocks), clock, [entry.lsn_in_log for entry in own]))
     assert found[0] == found[1]
+
+
+def test_a_row_alone_after_the_last_follower_has_no_packets() -> None:
+    """Whether a batch is framed for followers is decided anew for each, also for one of a single row."""
+    encoder, clock = RowEncoder(), VClock({1: 1000})
+    encoder.instance_id, encoder.makes_packets = 1, True
+    for key, makes_packets in enumerate((True, False, True)):
+        encoder.makes_packets = makes_packets
+        entry = FastWrite(REPLACE, replace_row(key).body, None, None, None, None, None)  # type: ignore[arg-type]
+        encoder.encode([entry], clock, NOW)
+        assert encoder.made_packets is makes_packets
