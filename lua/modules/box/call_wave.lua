@@ -12,6 +12,7 @@ local ffi = require('ffi')
 local bit = require('bit')
 local decoder = require('internal.msgpack_decode')
 local forget_fiber = require('box.direct').forget_fiber
+local lacks_context = require('internal.cells').lacks_context
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local registry = require('internal.registry')
@@ -250,7 +251,7 @@ local function answer(strand, sync, ...)
     end
     local size, large = encode_args_at(output + (pos + REPLY_SIZE), output_size - pos - REPLY_SIZE, ...)
     local fiber, verdict = strand.fiber, CLEAN
-    if fiber.has_context then
+    if not lacks_context(fiber.id) then
         verdict = call_is_clean()
         if verdict == OPEN then
             return IN_TRANSACTION
