@@ -212,13 +212,11 @@ class Runtime:
     def ctx(self) -> Any:
         """The Context of the running Lua fiber; made on first use."""
         fiber_id = self.cells[RUNNING_FIBER]
-        ctx = self.contexts.get(fiber_id)
-        return ctx if ctx is not None else self._make_context(fiber_id)
+        return self.contexts.get(fiber_id) or self._make_context(fiber_id)
 
     def context_of(self, fiber_id: int) -> Any:
         """Return the Context of a Lua fiber, made on first use."""
-        ctx = self.contexts.get(fiber_id)
-        return ctx if ctx is not None else self._make_context(fiber_id)
+        return self.contexts.get(fiber_id) or self._make_context(fiber_id)
 
     def _make_context(self, fiber_id: int) -> Any:
         if fiber_id == 0:
@@ -400,8 +398,7 @@ class Runtime:
         `make_context` makes the Context of the running fiber when it is first needed.
 
         Returns `(True, values...)` or `(False, error bytes)` if a fiber has ended without waiting, or True if all of
-        them wait. A fiber that waits passes its outcome to the callback that `tell_end` sets, which has to call
-        `fiber_ended`.
+        them wait. A fiber that waits passes its outcome to the callback of `tell_end`, which calls `fiber_ended`.
         """
         self._make_lent = make_context
         try:

@@ -336,9 +336,7 @@ class CallWave(Binding):
             return _NO_RESULTS if value == _IN_TRANSACTION else cast(bytes, value)
         return decode_error(value)
 
-    def _told(
-        self, on_end: OnEnd, kind: int, ctx: RequestContext, fiber_id: int, outcome: Values | BoxError
-    ) -> None:
+    def _told(self, on_end: OnEnd, kind: int, ctx: RequestContext, fiber_id: int, outcome: Values | BoxError) -> None:
         """End the context of a function that has waited, and pass its results or its error on."""
         self.runtime.fiber_ended(fiber_id)
         on_end(kind, ctx, outcome if isinstance(outcome, BoxError) else cast(bytes, outcome[0]))
