@@ -211,12 +211,12 @@ class Runtime:
     @property
     def ctx(self) -> Any:
         """The Context of the running Lua fiber; made on first use."""
-        return self.context_of(self.cells[RUNNING_FIBER])
+        fiber_id = self.cells[RUNNING_FIBER]
+        return self.contexts.get(fiber_id) or self._make_context(fiber_id)
 
     def context_of(self, fiber_id: int) -> Any:
         """Return the Context of a Lua fiber, made on first use."""
-        ctx = self.contexts.get(fiber_id)
-        return ctx if ctx is not None else self._make_context(fiber_id)
+        return self.contexts.get(fiber_id) or self._make_context(fiber_id)
 
     def _make_context(self, fiber_id: int) -> Any:
         if fiber_id == 0:
@@ -224,14 +224,15 @@ class Runtime:
         make = self._make_lent
         if make is None or fiber_id != self.cells[_LAZY]:
             ctx = self.new_context()
+            if self.closed:
+                return ctx  # for finalizers, which run when the Lua state is freed
+            self._keep_context(fiber_id)
         else:
             ctx = make()
             self._lent.add(fiber_id)
-        if self.closed:
-            return ctx  # for finalizers, which run when the Lua state is freed
+            self.cells[_LAZY] = 0
         self.contexts[fiber_id] = ctx
         self._fiber_of[id(ctx)] = fiber_id
-        self._keep_context(fiber_id)
         return ctx
 
     @property
@@ -273,7 +274,7 @@ class Runtime:
         self.cells[_NEXT_ID] = max(wanted, int(highest) + 1, *(fiber_id + 1 for fiber_id in self.contexts))
 
     def fiber_ended(self, fiber_id: int) -> None:
-        """Forget the Context of a fiber that has ended; Lua calls it."""
+        """Forget the Context of a fiber that has ended; Lua calls it, except for fibers of a wave that have waited."""
         ctx = self.contexts.pop(fiber_id, None)
         if ctx is None:
             return
@@ -397,7 +398,7 @@ class Runtime:
         `make_context` makes the Context of the running fiber when it is first needed.
 
         Returns `(True, values...)` or `(False, error bytes)` if a fiber has ended without waiting, or True if all of
-        them wait. A fiber that waits passes its outcome to the callback that `tell_end` sets.
+        them wait. A fiber that waits passes its outcome to the callback of `tell_end`, which calls `fiber_ended`.
         """
         self._make_lent = make_context
         try:

@@ -148,11 +148,10 @@ class CallWaveLike(Protocol):
         data: bytes,
         start: int,
         seconds: float,
-        on_wait: Callable[[int, RequestContext, int], bool],
+        on_wait: Callable[[RequestContext], bool],
+        on_end: Callable[[int, RequestContext, bytes | BoxError], None],
         on_write: Callable[[int, int, Pending], bool],
     ) -> tuple[int, bytes | BoxError | None]: ...
-
-    def tell_end(self, number: int, ended: Callable[[bytes | BoxError], None]) -> None: ...
 
     @property
     def is_behind(self) -> bool: ...

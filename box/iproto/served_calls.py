@@ -57,8 +57,9 @@ class ServedCalls:
         server, clock = self._server, self._server.turns.clock
         dispatcher = server.dispatcher
 
-        def on_wait(kind: int, ctx: RequestContext, number: int) -> bool:
-            wave.tell_end(number, partial(dispatcher.function_ended, connection, kind, ctx))
+        on_end = partial(dispatcher.function_ended, connection)
+
+        def on_wait(ctx: RequestContext) -> bool:
             dispatcher.function_waits(connection, ctx)
             return connection.takes_calls and server.in_flight <= server.limit and clock() < deadline
 
@@ -69,7 +70,7 @@ class ServedCalls:
 
         self._running = connection
         try:
-            count, outcome = wave.run(connection.session, data, pos, deadline - clock(), on_wait, on_write)
+            count, outcome = wave.run(connection.session, data, pos, deadline - clock(), on_wait, on_end, on_write)
         except Exception as bug:
             if not wave.position:
                 return 0  # the general path finds the exact error

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from box.data.marks import FIXARRAY
@@ -50,9 +51,13 @@ _GLOBAL: Final = -1
 _NO_RESULTS: Final = bytes((FIXARRAY,))
 
 
-OnWait = Callable[[int, RequestContext, int], bool]
-"""Called when the function of a request waits, with the request type, its context and the number of its activation.
-Returns True if the wave may go on."""
+OnWait = Callable[[RequestContext], bool]
+"""Called with the context of a function that has begun to wait. Returns True if the wave may go on."""
+
+
+OnEnd = Callable[[int, RequestContext, bytes | BoxError], None]
+"""Called at the end of a function that has waited, with the request type, its context and its results as one encoded
+array, or its error."""
 
 
 OnWrite = Callable[[int, int, Pending], bool]
@@ -68,9 +73,13 @@ class _SharedContext(RequestContext):
     __slots__ = ("_cell", "_settled")
 
     def __init__(self, session: Session, cell: memoryview[float]) -> None:
+        # The fields of the base classes are set here, because two more constructors would take longer than the rest.
         self._cell: memoryview[float] | None = cell
         self._settled = 0
-        super().__init__(session, 0)
+        self.session = session
+        self.credentials = session.credentials
+        self.txn = self.error = None
+        self.has_ended = self.has_waited = False
 
     @property
     def sync(self) -> int:
@@ -83,8 +92,8 @@ class _SharedContext(RequestContext):
 
     def settle(self) -> None:
         """Fix the sync: from now on the context belongs to the request that has run last."""
-        self._settled = self.sync
-        self._cell = None
+        if self._cell is not None:
+            self._settled, self._cell = int(self._cell[0]), None
 
 
 class CallWave(Binding):
@@ -114,6 +123,8 @@ class CallWave(Binding):
         """The bytes of packets in `input`."""
         self._on_wait: OnWait | None = None
         """Called by the running wave for each function that waits; None between waves."""
+        self._on_end: OnEnd | None = None
+        """Called at the end of each such function."""
         self._on_write: OnWrite | None = None
         """Called by the running wave for each function that ends with a write; None between waves."""
         self.context: _SharedContext | None = None
@@ -182,13 +193,15 @@ class CallWave(Binding):
     @exported("call_waits")
     def goes_on(self, activation: int, fiber_id: int) -> int:
         """Note that the last function waits. Returns 1 if the wave goes on with the next request."""
-        state, session, on_wait = self._state, self._session, self._on_wait
+        state, session, on_wait, on_end = self._state, self._session, self._on_wait, self._on_end
         assert session is not None
         assert on_wait is not None
+        assert on_end is not None
         ctx: _SharedContext = self.context or self.runtime.context_of(fiber_id)
         ctx.settle()
         self.context = self._owner = None
-        may_go_on = on_wait(self.kind, ctx, activation)
+        self.runtime.tell_end(activation, partial(self._told, on_end, state[_KIND], ctx, fiber_id))
+        may_go_on = on_wait(ctx)
         is_done = state[_POSITION] >= self._size or state[_CHANGED] or session.credentials is not self._credentials
         return int(may_go_on and not is_done)
 
@@ -229,9 +242,9 @@ class CallWave(Binding):
     def _make_context(self) -> _SharedContext:
         session = self._session
         assert session is not None
-        self.context = _SharedContext(session, self._sync)
-        session.sync = self.context.sync
-        return self.context
+        ctx = self.context = _SharedContext(session, self._sync)
+        session.sync = int(self._sync[0])
+        return ctx
 
     def _note_change(self) -> None:
         self._state[_VERSION] = self.node.schema.version & _U32
@@ -269,13 +282,21 @@ class CallWave(Binding):
         return bytes(self._output[start : self._taken])
 
     def run(
-        self, session: Session, data: bytes, start: int, seconds: float, on_wait: OnWait, on_write: OnWrite
+        self,
+        session: Session,
+        data: bytes,
+        start: int,
+        seconds: float,
+        on_wait: OnWait,
+        on_end: OnEnd,
+        on_write: OnWrite,
     ) -> tuple[int, bytes | BoxError | None]:
         """Serve the requests of `data` from `start` on for about `seconds`.
 
-        `on_wait(type, context, number)` is called for each function that waits, with the number for `tell_end`; it
-        returns whether the wave may go on. `on_write(type, sync, write)` does the same for each function that has ended
-        with a write that is not complete; the end of the write is that of the request.
+        `on_wait(context)` is called for each function that waits, and returns whether the wave may go on;
+        `on_end(type, context, outcome)` is called at the end of this function. `on_write(type, sync, write)` is called
+        for each function that has ended with a write that is not complete, and returns whether the wave may go on; the
+        end of the write is that of the request.
 
         Returns the number of requests taken, and the outcome of the last one: None if its reply is among the others or
         it waits; otherwise its results as one encoded array, or its error. Unless the outcome is None, `context` is the
@@ -293,11 +314,11 @@ class CallWave(Binding):
         state[_POSITION] = state[_OUTPUT] = self._taken = self._served = 0
         state[_VERSION], state[_LIMITED] = schema.version & _U32, not may_execute_all(credentials)
         self._session, self._credentials, self._owner, self.context = session, credentials, None, None
-        self._on_wait, self._on_write = on_wait, on_write
+        self._on_wait, self._on_end, self._on_write = on_wait, on_end, on_write
         try:
             outcome = self._outcome(self.runtime.start_wave(self._make_context, self._entry, size, seconds))
         finally:
-            self._session = self._on_wait = self._on_write = None
+            self._session = self._on_wait = self._on_end = self._on_write = None
             self._count()
             session.sync = self.sync
         return self._served, outcome
@@ -315,13 +336,10 @@ class CallWave(Binding):
             return _NO_RESULTS if value == _IN_TRANSACTION else cast(bytes, value)
         return decode_error(value)
 
-    def tell_end(self, number: int, ended: Callable[[bytes | BoxError], None]) -> None:
-        """Pass the results or the error of a function that waits to `ended`."""
-
-        def told(outcome: Values | BoxError) -> None:
-            ended(outcome if isinstance(outcome, BoxError) else cast(bytes, outcome[0]))
-
-        self.runtime.tell_end(number, told)
+    def _told(self, on_end: OnEnd, kind: int, ctx: RequestContext, fiber_id: int, outcome: Values | BoxError) -> None:
+        """End the context of a function that has waited, and pass its results or its error on."""
+        self.runtime.fiber_ended(fiber_id)
+        on_end(kind, ctx, outcome if isinstance(outcome, BoxError) else cast(bytes, outcome[0]))
 
     def _attach(self, schema: Schema) -> None:
         self._schema = schema

@@ -53,6 +53,7 @@ FIGURES = (
     Figure(
         "iproto_call_goes_on_write", "IPROTO call that goes on after s:replace, 1,000 in flight, write", "1/s", "", True
     ),
+    Figure("iproto_call_read_write", "IPROTO call of s:replace, then s:get, 1,000 in flight, write", "1/s", "", True),
     Figure("iproto_eval_none", "IPROTO eval, 1,000 in flight", "1/s", "", True),
     Figure("get", "s:get(id)", "us", "<= 3"),
     Figure("get_table", "s:get{id}", "us", "<= 3"),
@@ -194,7 +195,7 @@ def _iproto(executable: list[str], root: Path, scale: float) -> Values:
     values: Values = {}
     for wal_mode, names in (
         ("none", ("replace", "select", "update", "call", "call_replace", "eval")),
-        ("write", ("replace", "call_replace", "call_goes_on")),
+        ("write", ("replace", "call_replace", "call_goes_on", "call_read")),
     ):
         with server(executable, root / wal_mode, wal_mode) as (uri, console, startup):
             values["startup"] = min(values.get("startup", startup), startup)

@@ -37,6 +37,7 @@ _REQUESTS: dict[str, Callable[[asynctnt.Connection, int], Awaitable[object]]] = 
     "call": lambda connection, number: connection.call("echo", [number]),
     "call_replace": lambda connection, number: connection.call("stored", [number]),
     "call_goes_on": lambda connection, number: connection.call("stored_first", [number]),
+    "call_read": lambda connection, number: connection.call("stored_then_read", [number]),
     "eval": lambda connection, number: connection.eval("return ...", [number]),
 }
 

@@ -17,6 +17,11 @@ function stored_first(id)
     return tuple[1]
 end
 
+function stored_then_read(id)
+    space:replace{id, 'name', 1.5}
+    return space:get(id)
+end
+
 function echo(...)
     return ...
 end

@@ -12,6 +12,7 @@ local ffi = require('ffi')
 local bit = require('bit')
 local decoder = require('internal.msgpack_decode')
 local forget_fiber = require('box.direct').forget_fiber
+local lacks_context = require('internal.cells').lacks_context
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local registry = require('internal.registry')
@@ -23,7 +24,7 @@ local band, rshift, tobit = bit.band, bit.rshift, bit.tobit
 local check = decoder.check
 local find, compile = entry.find, entry.compile
 local decode_args_at, encode_args, encode_args_at = msgpack.decode_args_at, msgpack.encode_args, msgpack.encode_args_at
-local getinfo = debug.getinfo
+local getinfo = require('internal.standard_functions').getinfo
 local getfenv, globals, rawget, select, type = getfenv, _G, rawget, select, type
 local seconds = python.seconds or require('clock').monotonic
 local call_is_clean, call_ends_with, call_look_up = python.call_is_clean, python.call_ends_with, python.call_look_up
@@ -215,22 +216,51 @@ local function give_chunk_back(text, chunk)
     end
 end
 
+-- The name or the text of the running request.
+local current
+
+-- Name or text of a request that has gone on after a write -> the number of its next writes at which `ends_with` does not
+-- look at the stack, which takes as long as the rest of a wait.
+local unwatched, unwatched_count = {}, 0
+local UNWATCHED_WRITES = 64
+
+local function leave_unwatched(text)
+    if unwatched[text] == nil then
+        if #text > COMPILED_SIZE then
+            return
+        elseif unwatched_count >= NAMES_MOST then
+            unwatched, unwatched_count = {}, 0
+        end
+        unwatched_count = unwatched_count + 1
+    end
+    unwatched[text] = UNWATCHED_WRITES
+end
+
 -- Set while a function returns that has ended with a write: what `call_is_clean` would return.
 local verdict_of_write
 
 -- Called before a write waits, with its token. Returns true if the write is the last act of the function of a request,
 -- which returns its result with a tail call. Then nothing is left of the function that could see the end of the write,
--- so Python replies at that end, and the wave goes on in the same fiber.
+-- so Python replies at that end, and the wave goes on in the same fiber. If it returns false, the function waits, which is
+-- always right.
 function M.ends_with(token)
     local strand = running.strand
     if strand == nil or strand.run ~= M.serve or strand.activation then
+        return false
+    end
+    local left = unwatched[current]
+    if left and left > 0 then
+        unwatched[current] = left - 1
         return false
     end
     local fiber = strand.fiber
     -- Level 3 is the caller of the space's method. After a tail call of the request's function it is a pcall of
     -- `outermost`, and level 4 is the other one.
     local caller = getinfo(5, 'f')
-    if caller == nil or caller.func ~= outermost or fiber.is_seen or fiber.cancelled or fiber.on_yield then
+    if caller == nil or caller.func ~= outermost then
+        leave_unwatched(current)
+        return false
+    elseif fiber.is_seen or fiber.cancelled or fiber.on_yield then
         return false
     end
     verdict_of_write = call_ends_with(token)
@@ -250,7 +280,7 @@ local function answer(strand, sync, ...)
     end
     local size, large = encode_args_at(output + (pos + REPLY_SIZE), output_size - pos - REPLY_SIZE, ...)
     local fiber, verdict = strand.fiber, CLEAN
-    if fiber.has_context then
+    if not lacks_context(fiber.id) then
         verdict = call_is_clean()
         if verdict == OPEN then
             return IN_TRANSACTION
@@ -325,6 +355,7 @@ local function serve(limit, budget)
             return DONE
         end
         local text = get_text(at, size)
+        current = text
         if kind == EVAL then
             if get_state(LIMITED) ~= 0 then
                 return DONE

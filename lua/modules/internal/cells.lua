@@ -70,9 +70,14 @@ function cells.forget_clocks()
     shared[CLOCKS_READ] = 0
 end
 
--- Shows whose context is made when it is first needed; 0 stands for none.
+-- Shows whose context is made when it is first needed. Python resets that with the context.
 function cells.show_lazy(id)
     shared[LAZY] = id
+end
+
+-- Returns whether the context of the fiber with this id, given to `show_lazy` before, has still to be made.
+function cells.lacks_context(id)
+    return shared[LAZY] == id
 end
 
 function cells.clocks_hold()

@@ -156,15 +156,15 @@ return function(running, make_ready)
             if strand == nil or strand.in_finalizer then
                 waiting[token] = NOBODY
                 python.cancel_wait(token)
+                strand = waiting_strand()
             end
-            strand = waiting_strand()
             waiting[token] = strand
             strand.token = token
             if strand.fiber.cancelled then
                 python.cancel_wait(token)
             end
             while strand.token == token do
-                park()
+                park_strand(strand)
             end
             outcome, strand.outcome = strand.outcome, nil
         end

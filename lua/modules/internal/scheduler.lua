@@ -265,17 +265,20 @@ end
 
 -- Called by Python: runs a registered function, which serves requests one after another, on a new fiber. Whenever it
 -- waits, it is called again on another new fiber, to go on with the next request, if `python.call_waits` returns 1.
+-- Then Python also ends the context of the fiber that waits, when `finish` has reported its end.
 -- Returns `true, values...` or `false, error bytes` of the fiber that has ended; or true, if all of them wait.
 function scheduler.start_wave(handle, ...)
     take_woken()
     local run = registry.get(handle)
     repeat
         local fiber = fiber_for_python(REQUEST_FIBER)
+        fiber.has_context = true    -- or will have one: see `cells.lacks_context`
         cells.show_lazy(fiber.id)
         local strand = start_strand(fiber, run, ...)
         if strand.finished then
             return strand.ok, unpack(strand.results, 1, strand.count)
         end
+        fiber.has_context = false
     until python.call_waits(strand.activation, fiber.id) == 0
     return true
 end

@@ -17,7 +17,7 @@ local fibers = {}
 local pool, pool_size = {}, 0
 
 -- `on_failure`, set by `fiber`, is called in a fiber that is about to end with an error; `on_end` with a fiber that has
--- ended and its outcome.
+-- ended and its outcome, if others may ask for it.
 local strands = {IDLE = IDLE, fibers = fibers, on_failure = nil, on_end = nil}
 
 -- Makes a fiber. `id` is the one that Python has reserved for it; nil takes the next one.
@@ -25,14 +25,22 @@ function strands.new_fiber(name, id)
     if id == nil then
         id = take_id()
     end
-    local fiber = {id = id, name = name or 'lua', csw = 0}
+    -- The fields that are nil reserve room: a table that grows costs more than all of them.
+    local fiber = {
+        id = id, name = name or 'lua', csw = 0, strand = nil, has_context = nil, started_by_python = nil,
+        reads_directly = nil, finished = nil,
+    }
     fibers[id] = fiber
     return fiber
 end
 
 function strands.new(fiber, run, ...)
-    local strand = {fiber = fiber, run = run, parent = fiber.strand, n = select('#', ...), ...}
-    local parent = strand.parent
+    local parent = fiber.strand
+    local strand = {
+        fiber = fiber, run = run, parent = parent, n = select('#', ...), is_first = nil, for_python = nil, co = nil,
+        ready = nil, yielding = nil, token = nil, outcome = nil, activation = nil, finished = nil, ok = nil, count = nil,
+        results = nil, ...
+    }
     if parent == nil then
         strand.is_first = true
     else
@@ -65,19 +73,25 @@ local function end_fiber(fiber, ok, ...)
     if not fiber.joinable then
         fibers[fiber.id] = nil
     end
-    strands.on_end(fiber, ok, ...)
+    if fiber.joinable or fiber.joiners then
+        strands.on_end(fiber, ok, ...)
+    end
 end
 
--- Reports the end of a strand to Python, which has started it and waits for its values or the bytes of its error.
+-- Keeps the values of a strand, or the bytes of its error, for Python, which has started it; passes them to Python if it
+-- has gone on with other work meanwhile.
 local function report(strand, ok, ...)
-    if not ok then
-        strand.count, strand.results = 1, {(require('internal.error').encode((...)))}
+    if strand.activation == nil then
+        strand.ok = ok
+        if ok then
+            strand.count, strand.results = select('#', ...), {...}
+        else
+            strand.count, strand.results = 1, {(require('internal.error').encode((...)))}
+        end
+    elseif ok then
+        python.finish(strand.activation, true, ...)
     else
-        strand.count, strand.results = select('#', ...), {...}
-    end
-    strand.ok = ok
-    if strand.activation then
-        python.finish(strand.activation, ok, unpack(strand.results, 1, strand.count))
+        python.finish(strand.activation, false, (require('internal.error').encode((...))))
     end
 end
 

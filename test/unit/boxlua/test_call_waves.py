@@ -19,7 +19,7 @@ import uvloop
 from box.embed import LuaInstance
 from box.iproto import turns
 from box.iproto.calling import FIRST
-from box.wire.constants import RequestType
+from box.wire.constants import Key, RequestType
 from box.wire.row import Row, decode_row
 from lua.bindings.call_wave import CallWave
 from test.unit.boxlua.calls_support import Client, call, evaluate, general_path, numbered, shown
@@ -501,6 +501,30 @@ def test_a_function_that_ends_with_a_write_keeps_no_fiber(monkeypatch: pytest.Mo
         packets, _ = runner.run(_answers(rows, "write", str(tmp_path), are_together=True))
     assert waited == [5, 6]
     assert len(packets) == 7
+
+
+def test_a_function_that_goes_on_after_some_writes_keeps_no_fiber_again_later(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The stack is not searched at each write of such a function; once it only ends with writes, it waits no more."""
+    waited: list[int] = []
+    goes_on = CallWave.goes_on
+
+    def counted(self: CallWave, activation: int, fiber_id: int) -> int:
+        waited.append(self.sync)
+        return goes_on(self, activation, fiber_id)
+
+    monkeypatch.setattr(CallWave, "_exports", {**CallWave._exports, "counted": "call_waits"})
+    monkeypatch.setattr(CallWave, "counted", counted, raising=False)
+    text = "local key, is_last = ... if is_last then return s:replace{key} end s:replace{key} return s:get{key}"
+    rows = numbered([evaluate(text, number, number > 5) for number in range(1, 201)])
+    monkeypatch.setattr("test.unit.boxlua.test_call_waves.SERVER", SERVER + b"rawset(_G, 's', s)\n")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        packets, _ = runner.run(_answers(rows, "write", str(tmp_path), are_together=True))
+    assert set(range(1, 6)) <= set(waited)
+    assert not [sync for sync in waited if sync > 100]
+    replies = {row.sync: msgpack.unpackb(row.body, strict_map_key=False)[Key.DATA] for row in map(decode_row, packets)}
+    assert replies == {number: [[number]] for number in range(1, 201)}
 
 
 def test_a_function_that_waited_first_goes_on_before_later_replies(tmp_path: Path) -> None:
