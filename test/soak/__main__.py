@@ -146,7 +146,9 @@ def main() -> int:
     )
     members = parser.add_argument_group("elections")
     members.add_argument("--seconds", type=float, help="how long the work of one seed goes on (also: definitions)")
-    members.add_argument("--tarantool", default="", metavar="PATH", help="the executable of Tarantool members")
+    members.add_argument(
+        "--tarantool", default="", metavar="PATH", help="the executable of Tarantool (also: definitions)"
+    )
     members.add_argument("--tarantools", type=int, default=1, metavar="N", help="the number of Tarantool members")
     members.add_argument(
         "--rows", choices=elections.ROWS, default="synchronous", help="the kind of rows that clients insert"
