@@ -1,4 +1,4 @@
-"""Checks a definition without running it: what Tarantool says of its text, before it changes a row."""
+"""Finds the errors of a definition that Tarantool raises before it changes a row."""
 
 from __future__ import annotations
 
@@ -33,12 +33,15 @@ class _WouldChange(Exception):
 
 
 class DefinitionChecks(Definer):
-    """Raises the errors of definitions that their texts have, with the dictionary as it is."""
+    """Checks definitions against the dictionary, without changing a row."""
 
     def check(self, ctx: Context, statement: sql_nodes.Definition) -> None:
-        """Raise the errors of a definition. Errors as `Definer.run`.
+        """Check a definition, as far as Tarantool does before it runs a statement.
 
         A trigger without steps is one whose text is wrong after the name of its table: only the table is looked up.
+
+        Raises:
+            BoxError: see `Definer.run`.
         """
         if isinstance(statement, sql_nodes.CreateTrigger) and not statement.steps:
             self._space(ctx, statement.table)

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from box.sql.scope import Typed
 
 _COLUMN: Final = re.compile(r"\w+\.c[0-9]+")
-"""Matches an operand that costs nothing to mention several times."""
+"""Matches a column, which may stand in an expression several times at no cost."""
 _LARGE: Final = 2.0**63
 _AS_KIND: Final = {"int": "lb_as_whole", "real": "lb_as_double"}
-"""The functions that turn a number into one of a kind, for operands that are mentioned once."""
+"""The SQL functions that convert a number to a kind, for operands that should be evaluated only once."""
 
 
 def compared_numbers(op: str, left: Typed, right: Typed, call: str) -> str | None:
@@ -67,7 +67,7 @@ def as_whole(operand: Any, is_key: int) -> Stored:
     """Return a number as the integer that equals it, if there is one.
 
     Raises:
-        ClientError: SQL_TYPE_MISMATCH, it is a decimal, unless it is the key for an index: that finds nothing.
+        ClientError: SQL_TYPE_MISMATCH, it is a decimal. No error if it is the key for an index, which finds nothing.
     """
     value = _number(operand, is_key)
     if type(value) is float and -(2**63) <= value < 2**64 and value.is_integer():

@@ -131,7 +131,7 @@ class Pauses:
         return found
 
     def end(self) -> None:
-        """Keep nothing any more."""
+        """Let go of the frozen indexes and the cursors."""
         for frozen in self._frozen.values():
             frozen.close()
         self._frozen.clear()

@@ -72,7 +72,10 @@ class SessionTerminal:
         """Show the answer to a statement where the settings say. May wait; see `is_quick`."""
         self._erase()
         self.printer.show(text, is_prose=self.commands.shows_help)
-        seconds = self._interrupts.seconds if self._interrupts is not None else None
+        seconds = None
+        if self._interrupts is not None:
+            # Read once: a command such as \help has an answer too, but runs no statement.
+            seconds, self._interrupts.seconds = self._interrupts.seconds, None
         self.commands.after(text, seconds, is_error(text), language=self._language)
 
     def is_quick(self, text: str) -> bool:

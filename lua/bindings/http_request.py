@@ -149,7 +149,7 @@ class WebRequest:
                 handle.setopt(option, int(options[name]))
         for name, option in _NUMBER_OPTIONS.items():
             if name in options:
-                with suppress(pycurl.error):  # that of Tarantool takes numbers out of range, which have no effect
+                with suppress(pycurl.error):  # in Tarantool, numbers out of range have no effect
                     handle.setopt(option, int(options[name]))
         if "verify_host" in options:
             handle.setopt(pycurl.SSL_VERIFYHOST, _STRICT_HOST if options["verify_host"] else 0)

@@ -70,7 +70,7 @@ class DefinitionParser(ChangeParser):
         try:
             while not items or self.take(","):
                 if self.at("CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN"):
-                    items.append(self._table_constraint())
+                    items.append(self._table_constraint(self._constraint_name(), may_increment=True))
                 else:
                     self.column(items)
             self.option_ended()
@@ -193,8 +193,8 @@ class DefinitionParser(ChangeParser):
         self.expect("REFERENCES")
         return self._references(name, [column.name])
 
-    def _table_constraint(self) -> sql_nodes.Constraint:
-        name = self._constraint_name()
+    def _table_constraint(self, name: str | None, *, may_increment: bool) -> sql_nodes.Constraint:
+        """Parse a constraint of a table after its name. With `may_increment` a primary key may say AUTOINCREMENT."""
         if self.at("CHECK"):
             return self._check(name)
         if self.take("FOREIGN"):
@@ -207,7 +207,7 @@ class DefinitionParser(ChangeParser):
             self.expect("UNIQUE")
         self.expect("(")
         key = sql_nodes.TableKey(name, is_primary, [])
-        if is_primary:
+        if is_primary and may_increment:
             self._primary_parts(key)
         else:
             key.parts = self._key_parts()
@@ -409,22 +409,8 @@ class DefinitionParser(ChangeParser):
             return sql_nodes.EnableCheck(table, self.name(), is_enabled)
         self.expect("ADD")
         if self.take("CONSTRAINT"):
-            return sql_nodes.AddConstraint(table, self._added_constraint(check_new_name(self.name())))
+            return sql_nodes.AddConstraint(
+                table, self._table_constraint(check_new_name(self.name()), may_increment=False)
+            )
         self.take("COLUMN")
         return sql_nodes.AddColumn(table, self.column())
-
-    def _added_constraint(self, name: str) -> sql_nodes.Constraint:
-        if self.at("CHECK"):
-            return self._check(name)
-        if self.take("FOREIGN"):
-            return self._foreign_key(name)
-        is_primary = self.at("PRIMARY")
-        if is_primary:
-            self.advance()
-            self.expect("KEY")
-        else:
-            self.expect("UNIQUE")
-        self.expect("(")
-        key = sql_nodes.TableKey(name, is_primary, self._key_parts())
-        self.expect(")")
-        return key

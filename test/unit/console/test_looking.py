@@ -139,6 +139,20 @@ def test_timing(open_terminal: Open) -> None:
     assert "Time" not in terminal.answer("1 + 1")
 
 
+@pytest.mark.parametrize("kind", ["xterm", "dumb"])
+def test_only_statements_have_a_time(open_terminal: Open, kind: str) -> None:
+    """Commands of the session show no time: it would be that of the last statement."""
+    terminal = open_terminal(200, 50, TERM=kind)
+    terminal.enter("\\timing on")
+    terminal.enter("1 + 1")
+    terminal.wait("Time: ")
+    terminal.wait_prompt()
+    terminal.enter("\\help")
+    terminal.wait("Pasted lines are run one by one.")
+    terminal.wait_prompt()
+    assert terminal.text.count("Time: ") == 1
+
+
 # -- errors ----------------------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -30,6 +31,20 @@ def pages_with_examples() -> list[str]:
 @pytest.mark.parametrize("page", [page for page in pages_with_examples() if page not in NEEDS_SPARK])
 def test_examples_do_what_the_page_says(page: str, tmp_path: Path) -> None:
     assert walk(DOCS / page, tmp_path) >= 1
+
+
+def test_lua_examples_of_the_sql_page_run(tmp_path: Path) -> None:
+    """The blocks of Lua on the page about SQL run in their order, as one script."""
+    blocks = re.findall(r"^```lua\n(.*?)^```$", (DOCS / "reference" / "sql.md").read_text(), re.DOTALL | re.MULTILINE)
+    assert len(blocks) >= 2
+    show = "print(require('json').encode({cheap, box.execute('SELECT cost(price, 3) FROM goods').rows})) os.exit()\n"
+    (tmp_path / "page.lua").write_text("\n".join(["box.cfg{log = 'log'}", *blocks, show]))
+    command = [sys.executable, "-m", "console", "page.lua"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout == '[[[1,"pear",0.5]],[[1.5]]]\n', done.stderr
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/install.md"])
