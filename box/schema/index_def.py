@@ -58,8 +58,7 @@ def decode_index(
     """Decode and check an `_index` tuple of a space. `collations` are the known collations by id, `rules` those of the
     engine.
     """
-    nullable = tuple([number for number, item in enumerate(space.fields) if item.is_nullable])
-    definition = _decode(raw, space.name, nullable)
+    definition = _decode(raw, space.name)
     for number, part in enumerate(definition.parts, 1):
         check_collation(part.collation_id, collations, ErrorCode.WRONG_INDEX_OPTIONS, number)
     definition = _with_orders(definition, collations)
@@ -67,7 +66,7 @@ def decode_index(
         _check_multikey_path(definition.parts, number)
     if definition.opts.get("func"):
         _check_function_parts(definition.parts)
-    _check(raw, space.name, nullable, rules)
+    _check(raw, space.name, rules)
     return definition
 
 
@@ -112,17 +111,17 @@ def _check_function_parts(parts: tuple[PartDef, ...]) -> None:
 
 
 @lru_cache(128)
-def _check(raw: bytes, space_name: str, nullable: tuple[int, ...], rules: IndexRules | None) -> None:
+def _check(raw: bytes, space_name: str, rules: IndexRules | None) -> None:
     """Check a definition. Cached like `_decode`, by the tuple."""
-    definition = _decode(raw, space_name, nullable)
+    definition = _decode(raw, space_name)
     _check_definition(definition, space_name)
     if rules is not None:
         rules(definition, space_name)
 
 
 @lru_cache(128)
-def _decode(raw: bytes, space_name: str, nullable: tuple[int, ...]) -> IndexDef:
-    """Decode a definition without checking it; `nullable` are the numbers of the space's nullable fields.
+def _decode(raw: bytes, space_name: str) -> IndexDef:
+    """Decode a definition without checking it.
 
     Cached, because every start has the same system indexes; a definition never changes.
     """
@@ -131,7 +130,7 @@ def _decode(raw: bytes, space_name: str, nullable: tuple[int, ...]) -> IndexDef:
     options = _decode_options(fields.map(_OPTS_FIELD))
     name = fields.string(2)
     check_index_name(name, space_name)
-    parts = _decode_parts(fields.array(5), nullable)
+    parts = _decode_parts(fields.array(5))
     return IndexDef(
         space_id=fields.u32(0),
         iid=fields.u32(1),
@@ -181,14 +180,14 @@ def _decode_options(raw: dict[Any, Any]) -> dict[str, Any]:
     return options
 
 
-def _decode_parts(items: list[Any], nullable: tuple[int, ...]) -> tuple[PartDef, ...]:
-    """Decode parts given as maps, or as the arrays {field number, type} of old versions."""
+def _decode_parts(items: list[Any]) -> tuple[PartDef, ...]:
+    """Decode parts given as maps, or as the arrays {field number, type} of old versions, which are never nullable."""
     if items and isinstance(items[0], list):
-        return tuple(_decode_old_part(item, nullable) for item in items)
+        return tuple(map(_decode_old_part, items))
     return tuple(_decode_part(item, number) for number, item in enumerate(items, 1))
 
 
-def _decode_old_part(item: Any, nullable: tuple[int, ...]) -> PartDef:
+def _decode_old_part(item: Any) -> PartDef:
     def wrong(text: str) -> BoxError:
         return client_error(ErrorCode.WRONG_INDEX_PARTS, text)
 
@@ -206,7 +205,7 @@ def _decode_old_part(item: Any, nullable: tuple[int, ...]) -> PartDef:
     field_type = FieldType.by_name(type_name)
     if field_type is None:
         raise wrong("unknown field type")
-    return PartDef(fieldno=fieldno & 0xFFFFFFFF, type=field_type, is_nullable=fieldno in nullable)
+    return PartDef(fieldno=fieldno & 0xFFFFFFFF, type=field_type)
 
 
 def _decode_part(item: Any, number: int) -> PartDef:

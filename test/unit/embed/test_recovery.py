@@ -231,3 +231,29 @@ def test_a_dropped_sequence_whose_value_only_the_snapshot_has(tmp_path: Path) ->
                 await node.eval("box.space._sequence:delete{1}")
 
     asyncio.run(asyncio.wait_for(main(), DEADLINE))
+
+
+def test_a_primary_key_over_a_field_that_the_format_makes_nullable(tmp_path: Path) -> None:
+    """The index came before the format: it stays as it is after a start, which reads the format first."""
+
+    async def main() -> None:
+        async with Node(tmp_path) as node:
+            await node.eval(
+                """
+                local s = box.schema.space.create('s')
+                s:create_index('pk', {parts = {{2, 'unsigned'}}})
+                s:format({{'id', 'unsigned'}, {'n', 'any', is_nullable = true}})
+                s:insert{1, 2}
+                """
+            )
+        for _ in range(2):
+            async with Node(tmp_path) as node:
+                nullable, rows = await node.eval(
+                    "return box.space.s.index.pk.parts[1].is_nullable, box.space.s:select()"
+                )
+                assert (nullable, rows) == (False, [[1, 2]])
+                with pytest.raises(BoxError, match="Tuple field 2"):
+                    await node.eval("box.space.s:insert{2, box.NULL}")
+                await node.eval("box.snapshot()")
+
+    asyncio.run(asyncio.wait_for(main(), DEADLINE))
