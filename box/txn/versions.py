@@ -151,6 +151,14 @@ class Slot:
         return list(found.values())
 
     @property
+    def is_vacant(self) -> bool:
+        """True if no tuple is here for what is prepared next, and none that a transaction in progress would leave."""
+        return self.prepared is None and all(
+            write.value is None or write.txn.psn or write.txn.is_taken_back or write.txn.state is _ABORTED
+            for write in self.writes
+        )
+
+    @property
     def prepared(self) -> bytes | None:
         """Return the newest value that is committed or prepared."""
         return self.below(None)

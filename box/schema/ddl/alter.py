@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from box.data.format import FieldDef, TupleFormat
 from box.data.keydef import KeyDef, PartDef, key_def_of
 from box.errors import ErrorCode
-from box.index import Index, IndexDef
+from box.index import Index, IndexDef, IteratorType
 from box.index.functional import DisabledIndex
 from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
 from box.schema.options import check_collation
@@ -143,12 +143,25 @@ def needs_check(txn: DdlTransaction, space: Space, new_format: TupleFormat, *, a
     Raises:
         TransactionError: MULTISTATEMENT_TRANSACTION, a check is needed in a transaction with other statements.
     """
-    if (new_format.can_store(space.format) and not adds_rules) or is_empty(space):
+    if (new_format.can_store(space.format) and not adds_rules) or not has_tuples(space):
         return False
     txn.check_single_statement("space format check")
     return True
 
 
 def is_empty(space: Space) -> bool:
-    """Return whether the space holds no tuples."""
+    """Return whether the indexes of the space have no entries."""
     return not space.engine.keeps_tuples or space.primary is None or len(space.primary) == 0
+
+
+def has_tuples(space: Space) -> bool:
+    """Return whether a change that follows all prepared ones may find tuples in the space.
+
+    With versions of tuples an entry stays in the indexes until the log has the delete of its tuple. A replica meets
+    changes there that another instance has made afterwards.
+    """
+    if is_empty(space):
+        return False
+    assert space.primary is not None
+    entries = space.primary.scan(IteratorType.ALL, [])
+    return any(type(entry) is bytes or not entry.is_vacant for entry in entries)

@@ -9,7 +9,7 @@ from box.data.format import TupleFormat
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.schema.access import Credentials
 from box.schema.constraints import ConstraintDef, ReferenceDef
-from box.schema.ddl.alter import is_empty
+from box.schema.ddl.alter import has_tuples
 from box.schema.ddl.dictionary_change import DdlStatement
 from box.schema.function import Function
 from box.schema.rule_checks import find_present
@@ -89,7 +89,7 @@ def check_not_referenced(space: Space) -> None:
 def check_may_be_emptied(space: Space) -> None:
     """Check that no other space has a foreign key to this one and tuples. Raises ALTER_SPACE."""
     for referrer in space.referrers:
-        if referrer.space is not space and not is_empty(referrer.space):
+        if referrer.space is not space and has_tuples(referrer.space):
             raise client_error(ErrorCode.ALTER_SPACE, space.name, REFERENCED)
 
 

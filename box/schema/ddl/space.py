@@ -8,7 +8,7 @@ from itertools import zip_longest
 from box.data.format import TupleFormat
 from box.errors import BoxError, ErrorCode, client_error
 from box.schema.access import Credentials, Privilege, check_ddl
-from box.schema.ddl.alter import exchange, is_empty, make_again, make_format, make_space, needs_check
+from box.schema.ddl.alter import exchange, has_tuples, make_again, make_format, make_space, needs_check
 from box.schema.ddl.build import Deferred, FormatCheck, check_not_altered, deferred
 from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
 from box.schema.ddl.rules import (
@@ -147,7 +147,7 @@ def _alter_space(
     if definition.opts.group_id != space.definition.opts.group_id:
         raise wrong("replication group is immutable")
     new_format = _make_new_format(schema, definition, space)
-    if definition.opts.temporary != space.is_temporary and not is_empty(space):
+    if definition.opts.temporary != space.is_temporary and has_tuples(space):
         raise wrong("can not switch temporary flag on a non-empty space")
     if definition.opts.view != space.definition.opts.view:
         raise wrong("can not convert a space to a view and vice versa")

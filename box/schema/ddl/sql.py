@@ -5,7 +5,7 @@ from __future__ import annotations
 from box.data.types import FieldType
 from box.errors import BoxError, ErrorCode, client_error
 from box.schema.access import Credentials, Privilege, check_ddl
-from box.schema.ddl.alter import is_empty
+from box.schema.ddl.alter import has_tuples
 from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
 from box.schema.fields import Fields
 from box.schema.schema import Schema
@@ -96,7 +96,7 @@ def _check_foreign_key(schema: Schema, definition: ForeignKeyDef) -> None:
     parent = schema.space(definition.parent_id)
     if parent.definition.opts.view:
         raise wrong("referenced space can't be VIEW")
-    if not is_empty(child) and not schema.is_loading:
+    if has_tuples(child) and not schema.is_loading:
         raise wrong("referencing space must be empty")
     for child_place, parent_place in definition.links:
         if child_place >= len(child.definition.fields) or parent_place >= len(parent.definition.fields):
@@ -131,7 +131,7 @@ def on_replace_ck_constraint(schema: Schema, credentials: Credentials, txn: DdlT
     if known is not None and known.definition.code == definition.code:
         check = CheckConstraint(definition, known.test)
     else:
-        if not is_empty(space) and not schema.is_loading:
+        if has_tuples(space) and not schema.is_loading:
             raise client_error(ErrorCode.CREATE_CK_CONSTRAINT, definition.name, "referencing space must be empty")
         if known is None:
             check_constraint_name(schema, space, definition.name)

@@ -197,3 +197,36 @@ def test_a_large_transaction_is_invisible_at_once(tmp_path: Path, limit: float, 
             assert await node.eval("return box.space.t:select()") == rows
 
     run(main())
+
+
+@pytest.mark.parametrize("mvcc", [False, True])
+@pytest.mark.parametrize(
+    "definition",
+    [
+        "box.space._ck_constraint:insert{t.id, 'c', false, 'SQL', 'A > 0', true}",
+        "box.space._fk_constraint:insert{'f', t.id, t.id, false, 'simple', 'no_action', 'no_action', {1}, {0}}",
+        "box.space._space:update(t.id, {{'=', 6, {temporary = true}}})",
+        "box.begin() box.schema.space.create('u') t:format({{'ID', 'integer'}, {'A', 'integer'}}) box.commit()",
+    ],
+)
+def test_a_space_whose_deletes_are_on_the_way_to_the_log_is_empty(tmp_path: Path, definition: str, mvcc: bool) -> None:
+    """A replica meets this when it applies what another instance has done after the deletes."""
+    source = f"""
+        local fiber, t = require('fiber'), box.space.T
+        for id = 1, 3 do t:replace{{id, id}} end
+        fiber.create(function() box.begin() for id = 1, 3 do t:delete(id) end box.commit() end)
+        {definition}
+        return t:len()
+    """
+
+    async def main() -> None:
+        async with Node(tmp_path, memtx_use_mvcc_engine=mvcc) as node:
+            await node.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT)")
+            assert await node.eval(source) == 0
+            if "_constraint:" in definition:
+                again = definition.replace("'c'", "'d'").replace("'f'", "'g'")
+                source_of_refusal = f"local t = box.space.T t:replace{{9, 9}} {again}"
+                with pytest.raises(BoxError, match="referencing space must be empty"):
+                    await node.eval(source_of_refusal)
+
+    run(main())
