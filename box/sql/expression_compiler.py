@@ -42,9 +42,6 @@ if TYPE_CHECKING:
     from box.sql.query import Query, QueryCompiler
 
 _NATIVE_SUMS: Final = frozenset("+-*")
-_NEGATED: Final = (int, float, sql_nodes.LongHex)
-"""The types of constants whose sign belongs to them."""
-_HEX_DIGITS_MAX: Final = 16
 
 
 def _has_one_row(select: sql_nodes.Select, query: Query) -> bool:
@@ -163,7 +160,7 @@ class ExpressionCompiler:
         value = expr.value
         if expr.place is not None:
             return given_constant(expr.place, value)
-        if isinstance(value, int) and value > UINT_MAX:
+        if type(value) is int and value > UINT_MAX:
             raise _too_large(value)
         return constant(value, self.queries.texts)
 
@@ -198,7 +195,7 @@ class ExpressionCompiler:
 
     def _unary(self, expr: sql_nodes.Unary) -> Typed:
         operand, op = expr.operand, expr.op
-        if op == "-" and isinstance(operand, sql_nodes.Literal) and type(operand.value) in _NEGATED:
+        if op == "-" and isinstance(operand, sql_nodes.Literal) and type(operand.value) in (int, float):
             return self._negative(operand)
         inner = exact(self.compile(operand))
         if op == "NOT":
@@ -226,7 +223,7 @@ class ExpressionCompiler:
         if operand.place is not None:
             natural = given_constant(operand.place, value)
             return replace(natural, sql=f"(-{natural.sql})", literal=-1)
-        if isinstance(value, int) and value > 2**63:  # -2^63 itself is an integer
+        if type(value) is int and value > 2**63:  # -2^63 itself is an integer
             raise _too_large(value, "-")
         return constant(-value)
 
@@ -563,8 +560,6 @@ def _as_type(sql: str, kind: str, name: str, function: str) -> str:
 
 
 def _too_large(value: int, sign: str = "") -> Exception:
-    if isinstance(value, sql_nodes.LongHex):
-        return client_error(ErrorCode.HEX_LITERAL_MAX, sign, value.text, len(value.text) - len("0x"), _HEX_DIGITS_MAX)
     return client_error(ErrorCode.INT_LITERAL_MAX, sign, str(value))
 
 

@@ -13,12 +13,6 @@ from box.errors import BoxError
 # --- expressions ---
 
 
-class LongHex(int):
-    """A constant like `0x1` with more than 64 bits. It is refused when its statement is compiled."""
-
-    text: str
-
-
 @dataclass(slots=True)
 class Literal:
     """A constant: None, bool, int, float, str or bytes.

@@ -65,6 +65,7 @@ _PARAMETERS_MAX: Final = 65000
 _HEIGHT_MAX: Final = 200
 """The limit of Tarantool for the height of an expression tree."""
 _WORD_MAX: Final = 2**64 - 1
+_HEX_DIGITS_MAX: Final = 16
 """The hexadecimal digits of an integer of 64 bits."""
 _STACK_MAX: Final = 98
 """The number of symbols of a statement for which Tarantool's parser has room on its stack."""
@@ -424,9 +425,9 @@ def _constant(token: Token) -> bool | int | float | str | bytes | None:
     if kind == "#integer":
         if text[:2] not in ("0x", "0X"):
             return int(text)
-        found = sql_nodes.LongHex(text, 16)
-        found.text = text
-        return found if found > _WORD_MAX else int(found)
+        if int(text, 16) > _WORD_MAX:
+            raise client_error(ErrorCode.HEX_LITERAL_MAX, "", text, len(text) - 2, _HEX_DIGITS_MAX)
+        return int(text, 16)
     if kind == "#float":
         return float(text)
     if kind == "#string":

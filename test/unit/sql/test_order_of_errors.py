@@ -140,11 +140,13 @@ def test_first_unknown_name(table: Session, query: str, name: str) -> None:
             "IDENTIFIER",
             "Invalid identifier '' (expected printable symbols only or it is too long)",
         ),
-        ("select 0x10000000000000000 from nope", "NO_SUCH_SPACE", "Space 'NOPE' does not exist"),
-        (
-            "select -0x00010000000000000000",
-            "HEX_LITERAL_MAX",
-            "Hex literal -0x00010000000000000000 length 20 exceeds the supported limit (16)",
+        *(
+            (text, "HEX_LITERAL_MAX", "Hex literal 0x10000000000000000 length 17 exceeds the supported limit (16)")
+            for text in (
+                "insert into t values (0x10000000000000000, 1, 'x')",
+                "update t set a = 0x10000000000000000 where a = 1",
+                "delete from t where a = 0x10000000000000000",
+            )
         ),
         ("select 1 union all values (1, 2)", "SQL_PARSER_GENERIC", "all VALUES must have the same number of terms"),
         (
