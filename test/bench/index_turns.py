@@ -53,7 +53,7 @@ async def measure_indexes(directory: str, count: int) -> list[Phase]:
         for kind, (definition, iterator, key) in _KINDS.items():
             create = f"box.space.turns:create_index('{kind}', {definition})"
             await phase(f"{kind}: create_index", node.eval(create))
-            await phase(f"{kind}: replacing a tenth", fill(node, count // 10, _FILL))
+            await phase(f"{kind}: replacing a tenth", fill(node, count // 10, _FILL, 20))
             space = node.space["turns"]
             found = space.index[kind].select(key, iterator=iterator, limit=100_000)
             await phase(f"{kind}: select of 100,000, embedded", found)

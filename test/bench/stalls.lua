@@ -49,3 +49,5 @@ end
 if arg[4] == nil then
     box.schema.user.grant('guest', 'super', nil, nil, {if_not_exists = true})
 end
+
+is_ready = true -- all functions are there

@@ -136,7 +136,8 @@ class Server:
         raise SystemExit("the server did not start")
 
     def wait_running(self) -> None:
-        while "running" not in self.console.ask("box.info.status"):
+        """Wait until the server accepts writes and has defined its functions."""
+        while "true" not in self.console.ask("return is_ready and box.info.status == 'running'"):
             time.sleep(0.01)
 
     def measure(self, work: Callable[[], object]) -> Stall:

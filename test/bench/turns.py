@@ -2,7 +2,9 @@
 
 A turn is the time between two steps of a task that wants to run all the time. It is measured in processor time, so that
 other work on the machine does not count, as it does in `test.bench.stalls`. A turn of more than ten milliseconds is a
-defect, except for a select in Lua, which is one turn by design as in Tarantool.
+defect, with three exceptions. A select or a transaction in Lua is one turn by design, as in Tarantool. `box.cfg` loads
+the modules of Lua in one turn, before it reads data. And when Python's collector visits its oldest generation, that is
+all objects that the program holds, such as the rows of a large result; a column tells its share of the longest turn.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import asyncio
 import gc
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
@@ -45,10 +48,13 @@ _STEP = 100
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """The figures of one piece of work: processor seconds of the longest turn and of all, duration, peak of memory."""
+    """The figures of one piece of work: processor seconds of the longest turn, those of Python's collector in it, and
+    of all turns; the duration; the peak of memory.
+    """
 
     name: str
     longest: float
+    collector: float
     processor: float
     duration: float
     memory: int
@@ -59,18 +65,30 @@ class Watch:
 
     def __init__(self) -> None:
         self.phases: list[Phase] = []
-        self._longest = self._since = 0.0
+        self._longest = (0.0, 0.0)
+        self._since = self._collecting = self._collected = 0.0
+        self._thread = threading.get_ident()
+        gc.callbacks.append(self._collect)
         self._task = asyncio.ensure_future(self._tick())
+
+    def _collect(self, phase: str, _info: dict[str, int]) -> None:
+        """Add up what the collector takes in the loop's thread."""
+        if threading.get_ident() != self._thread:
+            return
+        if phase == "start":
+            self._collecting = time.thread_time()
+        else:
+            self._collected += time.thread_time() - self._collecting
 
     async def _tick(self) -> None:
         while True:
-            last = time.thread_time()
+            last, self._collected = time.thread_time(), 0.0
             await asyncio.sleep(_TICK)
-            self._longest = max(self._longest, time.thread_time() - max(last, self._since))
+            self._longest = max(self._longest, (time.thread_time() - max(last, self._since), self._collected))
 
     def forget(self) -> None:
         """Ignore the turns so far, including the current one."""
-        self._longest, self._since = 0.0, time.thread_time()
+        self._longest, self._since, self._collected = (0.0, 0.0), time.thread_time(), 0.0
 
     async def phase(self, name: str, work: Awaitable[Any]) -> None:
         """Await some work and add its figures to `phases`."""
@@ -78,14 +96,18 @@ class Watch:
         # 5 resets the peak of memory, VmHWM.
         Path("/proc/self/clear_refs").write_text("5")  # noqa: ASYNC240 - /proc is no disk and does not block
         start, processor = time.perf_counter(), time.thread_time()
-        self._longest = 0.0
-        await work
+        self._longest = (0.0, 0.0)
+        # What the work returns is freed by the program, after the phase.
+        result = await work
         await asyncio.sleep(4 * _TICK)
         processor, duration = time.thread_time() - processor, time.perf_counter() - start
-        self.phases.append(Phase(name, self._longest, processor, duration, _memory()))
+        self.phases.append(Phase(name, *self._longest, processor, duration, _memory()))
+        del result
+        await asyncio.sleep(4 * _TICK)
 
     def stop(self) -> None:
         self._task.cancel()
+        gc.callbacks.remove(self._collect)
 
 
 def _memory() -> int:
@@ -93,10 +115,10 @@ def _memory() -> int:
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
-async def fill(node: Node, count: int, program: str = _FILL) -> None:
-    """Store tuples, a hundred in a transaction."""
-    for first in range(1, count, _STEP):
-        await node.eval(program, first, _STEP)
+async def fill(node: Node, count: int, program: str = _FILL, step: int = _STEP) -> None:
+    """Store tuples, `step` of them in a transaction, which is one turn."""
+    for first in range(1, count, step):
+        await node.eval(program, first, step)
         await asyncio.sleep(0)
 
 
@@ -137,6 +159,7 @@ async def measure(directory: str, count: int) -> list[Phase]:
         await phase("box.snapshot()", node.eval("box.snapshot()"))
         await phase("filling it again", fill(node, count // 4))
         await node.stop()
+        await measure_start(watch, options)
         recovered = LuaInstance(directory)
         await phase("recovery", recovered.configure(options))
         await recovered.stop()
@@ -153,6 +176,14 @@ async def measure(directory: str, count: int) -> list[Phase]:
         watch.stop()
         await node.stop()
     return watch.phases
+
+
+async def measure_start(watch: Watch, options: dict[str, Any]) -> None:
+    """Measure `box.cfg` of a new node without data: the first turn of a recovery and a join is the same."""
+    with tempfile.TemporaryDirectory(prefix="turns") as directory:
+        empty = LuaInstance(directory)
+        await watch.phase("box.cfg without data", empty.configure(options | {"log": f"{directory}/log"}))
+        await empty.stop()
 
 
 async def measure_join(directory: Path, count: int) -> list[Phase]:
@@ -240,7 +271,9 @@ async def _read_along(instance: LuaInstance) -> None:
 
 async def _replicate(replica: LuaInstance, server: Server, count: int) -> None:
     loop, reader = asyncio.get_running_loop(), asyncio.ensure_future(_read_along(replica))
-    await loop.run_in_executor(None, server.console.ask, f"return fill_at_once({count})")
+    answer = await loop.run_in_executor(None, server.console.ask, f"return fill_at_once({count})")
+    if str(count) not in answer:
+        raise SystemExit(answer)
     node = replica.node
     wanted = int(await loop.run_in_executor(None, lambda: server.console.ask("return box.info.lsn").split()[2]))
     while node.state.vclock[1] < wanted:
@@ -278,7 +311,7 @@ def least(rounds: Sequence[list[Phase]]) -> list[Phase]:
     return [
         Phase(
             same[0].name,
-            min(phase.longest for phase in same),
+            *min((phase.longest, phase.collector) for phase in same),
             min(phase.processor for phase in same),
             min(phase.duration for phase in same),
             min(phase.memory for phase in same),
@@ -289,9 +322,13 @@ def least(rounds: Sequence[list[Phase]]) -> list[Phase]:
 
 def table(phases: list[Phase]) -> str:
     """Format phases as a table in Markdown."""
-    lines = ["| phase | longest turn, ms | processor, s | time, s | memory, MB |", "|---|---:|---:|---:|---:|"]
+    lines = [
+        "| phase | longest turn, ms | the collector's share, ms | processor, s | time, s | memory, MB |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
     for phase in phases:
-        figures = f"{phase.longest * 1e3:.1f} | {phase.processor:.2f} | {phase.duration:.2f} | {phase.memory / 1e6:.0f}"
+        turn = f"{phase.longest * 1e3:.1f} | {phase.collector * 1e3:.1f}"
+        figures = f"{turn} | {phase.processor:.2f} | {phase.duration:.2f} | {phase.memory / 1e6:.0f}"
         lines.append(f"| {phase.name} | {figures} |")
     return "\n".join(lines)
 
