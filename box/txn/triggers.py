@@ -1,7 +1,8 @@
 """Runs the user triggers of a space: before_replace may change the outcome of a request, on_replace sees it.
 
 Triggers may wait. Without versions of tuples others would see the changes of the transaction, so a wait undoes them all
-(`TransactionManager.on_yield`), and the statement ends with TRANSACTION_YIELD.
+(`TransactionManager.on_yield`), and the commit ends with TRANSACTION_YIELD. After an on_replace trigger has waited, the
+statement still has its result, as in Tarantool; after a before_replace trigger it ends with TRANSACTION_YIELD.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ async def on_replace(ctx: Context, txn: Transaction, space: Space, statement: St
     """Call the triggers with the change of a statement.
 
     Raises:
-        TransactionYieldError: TRANSACTION_YIELD, a trigger has waited.
+        TransactionYieldError: TRANSACTION_YIELD, a trigger of a system space has waited.
         BoxError: the error of a trigger.
     """
     if not space.run_triggers or (statement.old is None and statement.new is None):
@@ -76,6 +77,7 @@ async def on_replace(ctx: Context, txn: Transaction, space: Space, statement: St
     was_aborted = txn.aborted_by_yield
     for trigger in list(space.on_replace):
         await trigger.call(ctx, statement.old, statement.new, space.name, op)
+    if space.system_trigger is not None:  # the definition must not follow a row that is undone already
         _check_not_yielded(txn, was_aborted)
 
 
