@@ -48,7 +48,7 @@ from box.txn.pending import completed
 from box.wire.change import Request
 
 if TYPE_CHECKING:
-    from box.schema.space import Space
+    from box.schema.space import Space, SpaceDef
     from box.session import Context
     from box.sql.foreign_keys import ForeignKeys
     from box.sql.reading import Compiled, QueryRunner
@@ -94,10 +94,18 @@ class ChangeRunner:
     async def insert(
         self, ctx: Context, key: Any, insert: sql_nodes.Insert, params: Sequence[Value], special: Special | None = None
     ) -> Changed:
-        """Run an INSERT or a REPLACE."""
-        plan = self._insert_plan(key, insert, special)
-        space, triggers = plan.space, plan.triggers
-        rows = await self._new_rows(ctx, key, insert, plan, params, special)
+        """Run an INSERT or a REPLACE.
+
+        Raises:
+            TransactionConflictError: the table's definition changed while a trigger waited.
+            BoxError: any other error of the statement.
+        """
+        while True:
+            plan = self._insert_plan(key, insert, special)
+            space, triggers, definition = plan.space, plan.triggers, plan.space.definition
+            rows = await self._new_rows(ctx, key, insert, plan, params, special)
+            if self._is_same(space, definition):
+                break
         is_single = special is None and has_one_row(insert)
         is_free = not triggers and insert.action == "ABORT" and are_free(space)
         if is_free and self.foreign_keys.allow_together(ctx, space, is_single=is_single):
@@ -113,11 +121,21 @@ class ChangeRunner:
         is_alone = is_single and not triggers and insert.action != "REPLACE"
         result = Changed()
         for row in rows:
-            if space.definition.opts.view:
+            self._check_same(space, definition)
+            if definition.opts.view:
                 await self.triggers.run(ctx, triggers.instead, None, row, insert.action)
                 continue
             await self._insert_row(ctx, space, row, insert.action, triggers, result, is_alone=is_alone)
         return result
+
+    def _is_same(self, space: Space, definition: SpaceDef) -> bool:
+        """Return whether a space still has a definition. While a statement waits, others may change or drop it."""
+        return space.definition is definition and self._queries.schema.spaces.get(space.id) is space
+
+    def _check_same(self, space: Space, definition: SpaceDef) -> None:
+        """Raise the error of a transaction that makes way if a statement that has changed rows can go on no more."""
+        if not self._is_same(space, definition):
+            raise client_error(ErrorCode.TRANSACTION_CONFLICT)
 
     def _inserter(self, ctx: Context, space: Space, triggers: RowTriggerList, action: str) -> TransactionWriter | None:
         """Return a writer for the rows of an INSERT or REPLACE in which neither triggers nor foreign keys take part."""
@@ -338,11 +356,14 @@ class ChangeRunner:
     async def update(
         self, ctx: Context, key: Any, update: sql_nodes.Update, params: Sequence[Value], special: Special | None = None
     ) -> Changed:
-        """Run an UPDATE."""
-        plan = self._plan(ctx, key, update, params, special)
-        space, triggers, places, key_count = plan.space, plan.triggers, plan.places, plan.key_count
-        is_view = space.definition.opts.view
-        found = await plan.finder.rows(ctx, params, special)
+        """Run an UPDATE. Raises as `insert`."""
+        while True:
+            plan = self._plan(ctx, key, update, params, special)
+            space, triggers, places, key_count = plan.space, plan.triggers, plan.places, plan.key_count
+            definition = space.definition
+            found = await plan.finder.rows(ctx, params, special)
+            if self._is_same(space, definition):
+                break
         result = Changed()
         writer = None if plan.has_keys else self._writer(ctx, space, triggers, update.action)
         for values in found:
@@ -352,7 +373,8 @@ class ChangeRunner:
                     result.row_count += count
                     continue
             new_values = dict(zip(places, values[key_count:], strict=True))
-            if is_view:
+            self._check_same(space, definition)
+            if definition.opts.view:
                 old = values[:key_count]
                 new = [new_values.get(number, value) for number, value in enumerate(old)]
                 await self.triggers.run(ctx, triggers.instead, old, new, update.action)
@@ -459,18 +481,23 @@ class ChangeRunner:
     async def delete(
         self, ctx: Context, key: Any, delete: sql_nodes.Delete, params: Sequence[Value], special: Special | None = None
     ) -> Changed:
-        """Run a DELETE."""
-        plan = self._plan(ctx, key, delete, params, special)
-        space, triggers = plan.space, plan.triggers
-        result, is_view = Changed(), space.definition.opts.view
-        if delete.where is None and not (triggers or is_view):  # Tarantool empties the table without reading it
-            space.check_access(ctx.credentials, Privilege.W)
-        found = await plan.finder.rows(ctx, params, special)
+        """Run a DELETE. Raises as `insert`."""
+        while True:
+            plan = self._plan(ctx, key, delete, params, special)
+            space, triggers, definition = plan.space, plan.triggers, plan.space.definition
+            is_view = definition.opts.view
+            if delete.where is None and not (triggers or is_view):  # Tarantool empties the table without reading it
+                space.check_access(ctx.credentials, Privilege.W)
+            found = await plan.finder.rows(ctx, params, special)
+            if self._is_same(space, definition):
+                break
+        result = Changed()
         writer = None if plan.has_keys else self._writer(ctx, space, triggers, "ABORT")
         for values in found:
             if writer is not None:
                 result.row_count += writer.change(values, None)
                 continue
+            self._check_same(space, definition)
             if is_view:
                 await self.triggers.run(ctx, triggers.instead, values, None)
                 continue
