@@ -25,6 +25,7 @@ from box.data.marks import FIXARRAY
 from box.errors import BoxError, ErrorCode
 from box.journal.round import Round
 from box.wire.tarantool_version import PACKAGE_VERSION
+from lua.answers import LuaAnswer
 from lua.bindings.fiber import FiberBinding
 from lua.boundary import NoAccess, decode_error, encode_error, error_from_exception
 from lua.fiber import RUNNING_FIBER, WOKEN_MAX, Dispatchers, Scheduler, Value, Waits
@@ -107,6 +108,8 @@ class Runtime:
         self.end_context = end_context
         self.on_lend: Callable[[Any], None] = lambda ctx: None
         """Called with a Context that has a transaction open, before Lua runs with it and may start other fibers."""
+        self.on_return = self.on_lend
+        """Called with the Context of a call that has waited, at its end."""
         self._reserved = self._next_system = 0
         self.log = log or _log_to_stderr
         self.log_problem = log_problem or (lambda error: self.log("error", error.log_text, ""))
@@ -346,8 +349,7 @@ class Runtime:
         return self._pending(*outcome)
 
     def _pending(self, activation: int, fiber_id: int) -> asyncio.Future[Values]:
-        future: asyncio.Future[Values] = self.loop.create_future()
-        self._activations[activation] = future
+        future = self._activations[activation] = LuaAnswer(self.loop, self.contexts.get(fiber_id), self.on_return)
 
         def done(future: asyncio.Future[Values]) -> None:
             if future.cancelled() and self._activations.pop(activation, None) is not None and not self.closed:
@@ -424,9 +426,7 @@ class Runtime:
         return outcome if isinstance(outcome, tuple) else await outcome
 
     def invoke_now(self, handle: int, *args: Value, ctx: Any = None) -> Values:
-        """Call a registered function that does not wait, in the fiber that `start_inside` chooses, and return its
-        values.
-        """
+        """Call a registered function that does not wait, in the fiber of `start_inside`, and return its values."""
         outcome = self.start_inside(handle, *args, ctx=ctx)
         if isinstance(outcome, tuple):
             return outcome
@@ -473,9 +473,7 @@ class Runtime:
         return cast(bytes, result)
 
     def compile(self, source: bytes, chunk_name: str) -> int:
-        """Run a source text that must not wait and returns one value, usually a function. Returns the value's
-        handle.
-        """
+        """Run a source text that must not wait and returns one value, a function as a rule. Returns its handle."""
         return cast(int, self.invoke_now(self._entries["compile_handle"], source, chunk_name.encode())[0])
 
     def entry(self, name: bytes, handle: int) -> None:
@@ -511,9 +509,7 @@ class Runtime:
     # ---- end ----
 
     def flush(self) -> int:
-        """Write what Lua and C functions have left in the C library's streams. Returns the errno of standard output, or
-        0.
-        """
+        """Write what is left in the C library's streams. Returns the errno of standard output, or 0."""
         return 0 if self.closed else cast(int, self._flush())
 
     async def close(self) -> None:

@@ -75,6 +75,7 @@ class LuaInstance:
             machine=machine,
         )
         self.runtime.on_lend = self._share_transaction
+        self.runtime.on_return = self.node.txns.hide_doomed
         self.node.on_close.append(self.runtime.waits.pause)
         bind_modules(self.runtime, self.node)
         self.box = BoxBindings(self.runtime, self.node)

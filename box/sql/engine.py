@@ -353,11 +353,11 @@ class Sql:
 
         ABORT undoes the statement, FAIL only the failed row, ROLLBACK the whole transaction.
         """
-        txns = self._txns
-        is_alone = ctx.txn is None
-        if is_alone:
-            txns.begin(ctx)
-        savepoint = txns.savepoint(ctx)
+        txns, txn = self._txns, ctx.txn
+        is_alone = txn is None
+        if txn is None:
+            txn = txns.begin(ctx)
+        savepoint, yields = txns.savepoint(ctx), txn.yields
         self._foreign_keys.begin_statement(ctx, is_alone=is_alone)
         try:
             result = await run_flat(work())
@@ -377,10 +377,17 @@ class Sql:
                 txns.rollback_open(ctx, ctx.txn)
             elif ctx.txn is not None and savepoint.is_valid_in(ctx.txn):
                 txns.rollback_to_savepoint(ctx, savepoint)
+            self._hide(ctx, yields)
             raise
         if is_alone:
             await self._commit(ctx)
+        self._hide(ctx, yields)
         return result
+
+    def _hide(self, ctx: Context, yields: int) -> None:
+        """Hide what an aborted transaction has changed, if the statement has waited: its fiber goes on later."""
+        if ctx.txn is not None and ctx.txn.yields != yields:
+            self._txns.hide_doomed(ctx)
 
     async def _commit(self, ctx: Context) -> None:
         pending = self._txns.commit(ctx)

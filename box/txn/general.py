@@ -21,6 +21,7 @@ from box.schema.ids import SpaceId
 from box.schema.sequence_fill import fill_sequence
 from box.txn import triggers
 from box.txn.rule_writes import check_removal
+from box.txn.transaction import TxnState
 from box.wire.change import INSERT, NOP, REPLACE, Request
 from box.wire.constants import GROUP_DEFAULT, GROUP_LOCAL
 from box.wire.row import Row
@@ -52,6 +53,7 @@ class GeneralWrite:
         is_alone = txn is None
         if txn is None:
             txn = txns.begin(ctx)
+        yields = txn.yields
         try:
             statement = self._begin(ctx, txn, space, request)
             try:
@@ -60,6 +62,8 @@ class GeneralWrite:
                 if space.has_triggers:
                     await triggers.before_replace(ctx, txn, space, request, self._storage)
                 result = None if request.type == NOP else space.engine.change(ctx, space, statement, request)
+                if txn.statements[-1] is not statement:
+                    _follow_nested(txn, space, statement)
                 if space.checks and statement.new is not None and request.row is None:
                     _check(space, statement.new)
                 _add_row(space, statement, request)
@@ -72,10 +76,14 @@ class GeneralWrite:
                 txns.cancel_statement(txn)
                 raise
         except BaseException:
-            if is_alone:
+            if is_alone and txn.state is not TxnState.ABORTED:
                 txns.rollback_open(ctx, txn)
+            elif txn.yields != yields:
+                txns.hide_doomed(ctx)
             raise
         commit = txns.commit(ctx) if is_alone else None
+        if txn.yields != yields:  # a fiber that has waited for this statement goes on in a later turn
+            txns.hide_doomed(ctx)
         if commit is None:
             return result
         commit.result = result
@@ -136,6 +144,17 @@ class GeneralWrite:
             txn.may_yield = may_yield
         txn.check_alive()
         return finish
+
+
+def _follow_nested(txn: Transaction, space: Space, statement: Statement) -> None:
+    """Put a statement behind those that its before_replace triggers have made, if these have changed the same space.
+
+    The log has the statements in this order, and a start must find what is in memory.
+    """
+    place = txn.nesting[-1]
+    nested = txn.statements[place + 1 :]
+    if any(other.space is space or (other.space is not None and other.space.is_system) for other in nested):
+        txn.statements[place:] = [*nested, statement]
 
 
 def _check(space: Space, new: bytes) -> None:

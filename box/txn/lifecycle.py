@@ -277,10 +277,9 @@ class TransactionManager:
         return ctx.txn is not None
 
     def on_yield(self, ctx: Context) -> None:
-        """Undo the open transaction of a fiber that is about to wait, unless the transaction may yield.
+        """Abort the open transaction of a fiber that is about to wait, unless the transaction may yield.
 
-        Without MVCC others would see the changes, so they are undone at each wait, and the commit will fail with
-        TRANSACTION_YIELD. With MVCC the time of a limited transaction begins to count.
+        Its commit will fail with TRANSACTION_YIELD. With MVCC the time of a limited transaction begins to count.
         """
         txn = ctx.txn
         if txn is None:
@@ -288,15 +287,24 @@ class TransactionManager:
         if txn.is_lone:
             self.share(txn)
         if not txn.may_yield:
-            self.undo_to(txn, 0)
             txn.aborted_by_yield = True
+            txn.yields += 1
+            self.hide_doomed(ctx)
         elif txn.timeout is not None and txn.timer is None:
             txn.timer = self._loop.call_later(txn.timeout, self._time_is_over, txn)
 
-    def _time_is_over(self, txn: Transaction) -> None:
-        """Undo the changes of an open transaction that has exceeded its time limit. Its next statement or commit raises
-        TRANSACTION_TIMEOUT.
+    def hide_doomed(self, ctx: Context) -> None:
+        """Undo what a transaction that has been aborted by a yield has changed since; the caller gives its turn away.
+
+        As in Tarantool, the fiber goes on until its commit fails, but others must not see the changes.
         """
+        txn = ctx.txn
+        if txn is not None and txn.aborted_by_yield:
+            self.undo_to(txn, 0)
+            txn.nesting = [0] * len(txn.nesting)
+
+    def _time_is_over(self, txn: Transaction) -> None:
+        """Undo the changes of an open transaction whose time is over; its next statement or commit will fail."""
         if txn.ctx is None or txn.state in (TxnState.TIMED_OUT, TxnState.ABORTED):
             return
         if not txn.nesting:  # a trigger that waits now belongs to an open statement, which is undone at the end
@@ -395,8 +403,9 @@ class TransactionManager:
         return txn.engine is memtx and txn.timeout is None
 
     def cancel_statement(self, txn: Transaction) -> None:
-        """Undo the innermost open statement and those of its triggers."""
-        self.undo_to(txn, txn.nesting.pop())
+        """Undo the innermost open statement and those of its triggers, unless all is rolled back already."""
+        if txn.nesting:
+            self.undo_to(txn, txn.nesting.pop())
 
     def undo_to(self, txn: Transaction, length: int) -> None:
         """Undo statements, newest first, until `length` are left."""

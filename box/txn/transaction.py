@@ -22,7 +22,7 @@ from enum import Enum, auto
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from box.errors import BoxError, ErrorCode, client_error
+from box.errors import BoxError, ErrorCode, client_error, fiber_is_cancelled
 from box.txn.isolation import Isolation
 from box.txn.pending import Pending
 from box.wire.constants import GROUP_LOCAL, Flag
@@ -254,6 +254,7 @@ class Transaction(Commit, LimboEntry):
         "wait_sync",
         "waits",
         "written",
+        "yields",
     )
 
     def __init__(self, txn_id: int, ctx: Context, on_complete: Callable[[JournalEntry], None]) -> None:
@@ -280,6 +281,8 @@ class Transaction(Commit, LimboEntry):
         self.may_yield = True
         """True if the fiber may wait without losing the changes."""
         self.aborted_by_yield = False
+        self.yields = 0
+        """How often the fiber has waited although it may not."""
         self.isolation = Isolation.BEST_EFFORT
         self.timeout: float | None = None
         """The time limit in seconds, counted from the first yield; None for no limit."""
@@ -355,7 +358,10 @@ class Transaction(Commit, LimboEntry):
 
         Raises:
             TransactionError: TRANSACTION_CONFLICT or TRANSACTION_TIMEOUT.
+            FiberIsCancelled: it was rolled back meanwhile, because its fiber or task has ended.
         """
+        if self.state is TxnState.ABORTED:
+            raise fiber_is_cancelled()
         if self.state is TxnState.CONFLICTED:
             raise client_error(ErrorCode.TRANSACTION_CONFLICT)
         if self.state is TxnState.TIMED_OUT:

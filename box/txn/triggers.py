@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from box.data.codec import unpack
 from box.data.update import apply_update, apply_upsert, check_operations
-from box.errors import ErrorCode, client_error
+from box.errors import ErrorCode, client_error, fiber_is_cancelled
 from box.schema.space import NOTHING, Space
 from box.txn.storage import changed_key
+from box.txn.transaction import TxnState
 from box.wire.change import DELETE, NOP, REPLACE, UPDATE, UPSERT, Request
 from box.wire.constants import RequestType
 
@@ -42,10 +43,11 @@ async def before_replace(ctx: Context, txn: Transaction, space: Space, request: 
     old, new = preview
     outcome = new
     op = _NAMES[request.type]
-    was_aborted = txn.aborted_by_yield
+    yields = txn.yields
     for trigger in list(space.before_replace):
         returned = await trigger.call(ctx, old, outcome, space.name, op)
-        _check_not_yielded(txn, was_aborted)
+        _check_open(txn)
+        _check_not_yielded(txn, yields)
         if returned is None or isinstance(returned, bytes):
             outcome = returned
         elif returned is not NOTHING:
@@ -74,11 +76,12 @@ async def on_replace(ctx: Context, txn: Transaction, space: Space, statement: St
     if not space.run_triggers or (statement.old is None and statement.new is None):
         return
     op = _NAMES[statement.type]
-    was_aborted = txn.aborted_by_yield
+    yields = txn.yields
     for trigger in list(space.on_replace):
         await trigger.call(ctx, statement.old, statement.new, space.name, op)
+        _check_open(txn)
     if space.system_trigger is not None:  # the definition must not follow a row that is undone already
-        _check_not_yielded(txn, was_aborted)
+        _check_not_yielded(txn, yields)
 
 
 def preview_of(
@@ -105,9 +108,15 @@ def preview_of(
     return old, apply_upsert(old, request.ops, fmt=space.format, index_base=request.index_base)
 
 
-def _check_not_yielded(txn: Transaction, was_aborted: bool) -> None:
-    # A transaction that was aborted before this statement goes on until its commit, as in Tarantool.
-    if txn.aborted_by_yield and not was_aborted:
+def _check_open(txn: Transaction) -> None:
+    """Raise an error if the transaction was rolled back while a trigger waited, as when the fiber is cancelled."""
+    if txn.state is TxnState.ABORTED:
+        raise fiber_is_cancelled()
+
+
+def _check_not_yielded(txn: Transaction, yields: int) -> None:
+    # The statement is undone already. A transaction that was aborted before goes on until its commit, as in Tarantool.
+    if txn.yields != yields:
         raise client_error(ErrorCode.TRANSACTION_YIELD)
 
 

@@ -41,6 +41,9 @@ class Player:
             (10, self._change_in_python),
             (12, self._query),
             (6, self._prepared),
+            (6, self._set_triggers),
+            (8, self._wait_in_sql),
+            (4, self._read_along),
             (14, self._transaction),
             (6, self._lua_transaction),
             (6, self._cancelled),
@@ -266,6 +269,64 @@ class Player:
                 await asyncio.sleep(0)
                 await statement.execute([self._key()])
 
+    async def _set_triggers(self) -> None:
+        """Let changes of a table or space wait, or take away what makes them wait."""
+        name = (await self._table()).upper() if self._chooser.random() < 0.5 else await self._space()
+        other, key = await self._space(), self._key()
+        kind = self._pick("on_replace", "before_replace")
+        set_trigger = self._pick(
+            "s[kind](s, function() fiber.yield() end)",
+            "s[kind](s, function(old, new) fiber.sleep(0.0001) return new end)",
+            f"s[kind](s, function(old, new) box.space.{other}:replace{{{key}, 1}} fiber.yield() return new end)",
+            f"s[kind](s, function(old, new) if math.random(3) == 1 then box.space.{other}:truncate() end end)",
+        )
+        take_away = "for _, trigger in pairs(s[kind](s)) do s[kind](s, nil, trigger) end"
+        await self._node.eval(
+            f"""
+            local fiber, kind, s = require('fiber'), '{kind}', box.space['{name}']
+            if s and #s[kind](s) < 2 then {self._pick(set_trigger, take_away)} end
+            """
+        )
+
+    async def _wait_in_sql(self) -> None:
+        """A statement whose function waits for each row."""
+        await self._node.eval(
+            """
+            box.schema.func.create('WAIT', {
+                language = 'LUA', returns = 'any', param_list = {'any'}, exports = {'LUA', 'SQL'},
+                body = "function(a) require('fiber').yield() return a end", if_not_exists = true,
+            })
+            """
+        )
+        table, other, key, number = await self._table(), await self._table(), self._key(), self._key()
+        await self._node.execute(
+            self._pick(
+                f"INSERT INTO {table} (id, a) VALUES ({key}, WAIT({number})), (WAIT({key + 1}), 1)",
+                f"INSERT OR REPLACE INTO {table} (id, a) SELECT id + {number}, WAIT(a) FROM {other}",
+                f"UPDATE {table} SET a = WAIT(a) WHERE id > {key}",
+                f"UPDATE OR REPLACE {table} SET id = WAIT(id) + 1 WHERE id > {key}",
+                f"DELETE FROM {table} WHERE WAIT(id) = {key}",
+                f"SELECT WAIT(x.id), y.id FROM {table} x, {other} y WHERE x.a = y.a AND WAIT(y.id) > {key}",
+                f"SELECT a, COUNT(*) FROM {table} WHERE WAIT(id) > {key} GROUP BY WAIT(a) ORDER BY 1",
+                f"CREATE TRIGGER {self._name('g')} BEFORE UPDATE ON {table} FOR EACH ROW BEGIN"
+                f" UPDATE {other} SET a = WAIT(a) WHERE id = new.id + 1; DELETE FROM {other} WHERE id = {key}; END",
+            )
+        )
+
+    async def _read_along(self) -> None:
+        """A loop over an index that waits at each tuple."""
+        space, iterator = await self._space(), self._pick("ALL", "GE", "LE", "REQ")
+        await self._node.eval(
+            f"""
+            local fiber, s = require('fiber'), box.space.{space}
+            {self._pick("", "box.begin()")}
+            for _, t in s.index[{self._key() % 3}]:pairs({{}}, {{iterator = '{iterator}'}}) do
+                {self._pick("fiber.yield()", "fiber.yield() s:replace{t[1], 5}", "s:delete(t[1]) fiber.yield()")}
+            end
+            if box.is_in_txn() then box.commit() end
+            """
+        )
+
     async def _any_of(self, *steps: Callable[[], Awaitable[None]]) -> None:
         await self._chooser.choice(steps)()
 
@@ -283,6 +344,7 @@ class Player:
                             self._change_in_lua,
                             self._change_in_python,
                             self._query,
+                            self._wait_in_sql,
                             self._define_in_sql,
                             self._define_in_lua,
                         )
@@ -324,7 +386,13 @@ class Player:
         """A step that is cancelled after a random number of turns of the loop."""
         work = asyncio.ensure_future(
             self._any_of(
-                self._transaction, self._query, self._define_in_sql, self._change_in_sql, self._lua_transaction
+                self._transaction,
+                self._query,
+                self._define_in_sql,
+                self._change_in_sql,
+                self._lua_transaction,
+                self._wait_in_sql,
+                self._read_along,
             )
         )
         for _ in range(self._chooser.randrange(6)):
