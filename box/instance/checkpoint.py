@@ -25,6 +25,7 @@ from box.journal.gc import Consumer, GarbageCollector
 from box.journal.snapshot import SnapshotSpace, SnapshotWriter
 from box.schema.ids import SpaceId
 from box.schema.newer import is_newer
+from box.txn.open_definitions import open_when_possible
 from box.wire.messages import Claim, Promotions, RaftRequest, owner_row, raft_row
 from box.wire.row import Row
 from box.wire.vclock import VClock
@@ -159,9 +160,7 @@ class Checkpoints:
             collector.checkpoint_is_in_progress = False
 
     async def _make(self) -> None:
-        self._views = views = [
-            (space, ViewInThread(self._loop, self.view_of(space))) for space in self._schema.snapshot_spaces()
-        ]
+        self._views = views = await open_when_possible(self._open_views)
         try:
             await self._write([SnapshotSpace(space.id, view, space.definition.opts.group_id) for space, view in views])
         except BoxError as error:
@@ -170,6 +169,9 @@ class Checkpoints:
             raise
         finally:
             self._close_views()
+
+    def _open_views(self) -> list[tuple[Space, ViewInThread]]:
+        return [(space, ViewInThread(self._loop, self.view_of(space))) for space in self._schema.snapshot_spaces()]
 
     async def _write(self, spaces: list[SnapshotSpace]) -> None:
         """Write the views to a snapshot. They were opened without a task switch before, so the end of the log belongs

@@ -36,6 +36,7 @@ from box.replication.replicaset import Replica, ReplicaSet
 from box.replication.white_list import WhiteList
 from box.schema.access import Privilege, check_universe
 from box.session import Context, Session
+from box.txn.open_definitions import open_when_possible
 from box.wire import messages
 from box.wire.ballot import Ballot
 from box.wire.constants import RequestType
@@ -255,7 +256,7 @@ class ReplicaRequests:
         All its changes are confirmed and in the journal. With `has_metadata` the elections' term and the limbo's owner
         at the moment of the view are sent as well, for replicas that know such rows.
         """
-        spaces = self._open_read_view()
+        spaces = await open_when_possible(self._open_read_view)
         # No task switch until `sync` has queued its mark: so the vclock covers exactly the changes in the view.
         try:
             metadata: list[Row] = []

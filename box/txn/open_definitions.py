@@ -15,16 +15,20 @@ In Tarantool 2.8.1 the others may go on, and a restart may fail. Later versions 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from box.errors import ErrorCode, client_error
+from box.errors import ErrorCode, TransactionConflictError, client_error
 from box.schema.ids import SpaceId
 
 if TYPE_CHECKING:
     from box.schema.space import Space
     from box.txn.transaction import Transaction
 
+T = TypeVar("T")
+_PAUSE: Final = 0.005
+"""Seconds between two attempts to open views."""
 _SEQUENCES: Final = (SpaceId.SEQUENCE, SpaceId.SPACE_SEQUENCE)
 
 
@@ -73,3 +77,12 @@ class OpenDefinitions:
         if space.id == SpaceId.SEQUENCE_DATA:  # the next value of a sequence changes no definition
             return any(one.space is not None and one.space.id in _SEQUENCES for one in owner.statements)
         return space.is_being_defined or space.system_trigger is not None
+
+
+async def open_when_possible(open_views: Callable[[], T]) -> T:
+    """Open views of all spaces, if need be after the end of a statement of the owner, whose trigger waits."""
+    while True:
+        try:
+            return open_views()
+        except TransactionConflictError:
+            await asyncio.sleep(_PAUSE)

@@ -146,3 +146,22 @@ def test_a_task_is_cancelled_while_a_trigger_waits(kind: str, *, mvcc: bool) -> 
 
     assert asyncio.run(main()) == [[], []]
     assert problems == []
+
+
+def test_a_snapshot_waits_for_a_statement_of_a_transaction_with_definitions(tmp_path: Path) -> None:
+    async def main() -> Any:
+        options: dict[str, Any] = {"log_level": 1, "log": str(tmp_path / "log"), "memtx_use_mvcc_engine": True}
+        async with Node(str(tmp_path), **options) as node:
+            await node.eval(
+                f"""{_SPACES}
+                s:on_replace(function() fiber.sleep(0.02) end)
+                f = fiber.new(function() box.begin() o:create_index('k') s:replace{{1}} box.commit() end)
+                f:set_joinable(true)
+                fiber.yield()
+                """
+            )
+            assert await node.eval("return box.snapshot()") == "ok"
+            # The transaction commits, or makes way if the snapshot comes between its statements.
+            return await node.eval("local committed = f:join() return {committed, o.index.k ~= nil, #s:select() == 1}")
+
+    assert asyncio.run(main()) in ([True] * 3, [False] * 3)
