@@ -144,6 +144,8 @@ class Journal:
         self._inline_cost = 0.0
         self._threshold_reached = False
         self._space_waiters = Waiters()
+        self._waits_for_space = False
+        """True if `_space_waiters` may hold a waiter."""
         self._stopping = False
         self._thread = WalThread(
             loop, self._threads, self._writer, self._errinj, self._log, complete=self._complete, show=self._show
@@ -276,8 +278,9 @@ class Journal:
         result = self._thread.write(batch, 1)
         end = self._clock()
         # One long write tells little about the disk: the system may have run other processes meanwhile.
-        cost, self._last_cost = min(taken := end - start - rows * _ENCODING, self._last_cost), taken
-        self._inline_cost += (cost - self._inline_cost) / _AVERAGED
+        cost, last = end - start - rows * _ENCODING, self._last_cost
+        self._last_cost = cost
+        self._inline_cost += ((cost if cost < last else last) - self._inline_cost) / _AVERAGED
         if self._inline_cost > _SLOW_WRITE:
             self._inline_after, self._inline_cost = end + _SLOW_PAUSE, 0.0
         self._handle_finished(result, end - start)
@@ -316,9 +319,13 @@ class Journal:
             if batch.problem is not None and self._problem is None:
                 self._break(batch.problem)
         else:
-            entries = batch.entries
-            wake = self._wake_followers_later if len(entries) == 1 and not entries[0].is_urgent else None
-            self._tail.append(written, self.vclock.copy() if written.runs else self.vclock, wake)
+            entries, vclock = batch.entries, self.vclock
+            wake = None
+            if written.runs:
+                vclock = vclock.copy()
+                if len(entries) == 1 and not entries[0].is_urgent:
+                    wake = self._wake_followers_later
+            self._tail.append(written, vclock, wake)
             self.vclock.update(written.vclock)
             if seconds > self.slow_writes.threshold:
                 self.slow_writes.tell(entries, self.vclock.signature, seconds, self._clock())
@@ -376,7 +383,8 @@ class Journal:
                 self._finish_group(kind, list(group))
         else:
             self._finish_group(JournalEntry, entries)
-        if self._space_waiters and self.queue_size < self.queue_max_size:
+        if self._waits_for_space and self.queue_size < self.queue_max_size:
+            self._waits_for_space = False
             self._space_waiters.wake()
 
     def _finish_group(self, kind: type[JournalEntry], entries: list[JournalEntry]) -> None:
@@ -402,6 +410,7 @@ class Journal:
     async def wait_for_space(self) -> None:
         """Wait until less than `queue_max_size` bytes are queued (`wal_queue_max_size`, for appliers)."""
         while self.queue_size >= self.queue_max_size:
+            self._waits_for_space = True
             await self._space_waiters.next()
 
     def _reach_threshold(self) -> None:
