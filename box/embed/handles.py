@@ -102,9 +102,7 @@ class SpaceHandle(Generic[R]):
         stored = requests.store(INSERT, row)
         if stored.__class__ is list:
             return cast("R", requests.row_of_fields(stored))
-        return cast(
-            "R | None", await requests.row_of(stored) if isinstance(stored, Pending) else requests.row_from(stored)
-        )
+        return cast("R | None", await requests.row_of(stored))
 
     async def replace(self, row: R | Row) -> R | None:
         """Add a tuple, or replace the tuple with the same primary key.
@@ -118,9 +116,7 @@ class SpaceHandle(Generic[R]):
         stored = requests.store(REPLACE, row)
         if stored.__class__ is list:
             return cast("R", requests.row_of_fields(stored))
-        return cast(
-            "R | None", await requests.row_of(stored) if isinstance(stored, Pending) else requests.row_from(stored)
-        )
+        return cast("R | None", await requests.row_of(stored))
 
     async def insert_many(self, rows: Iterable[R | Row], *, batch: int | None = None) -> int:
         """Add many tuples, all in one transaction or `batch` in each. Returns the number of stored tuples.

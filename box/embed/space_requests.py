@@ -231,9 +231,9 @@ class Requests:
                     await pending.wait()
             raise
 
-    async def row_of(self, pending: Pending) -> Any:
-        """Wait for a pending change and return its row."""
-        return self.row_from(await self.ended(pending))
+    async def row_of(self, outcome: Outcome | list[Any]) -> Any:
+        """Return the row of a change, after the end of a pending one."""
+        return self.row_from(await self.ended(outcome) if isinstance(outcome, Pending) else outcome)
 
     # -- many rows
 

@@ -10,6 +10,7 @@ Dml.store, Dml.write     by the space's plan:
       held               waits in the limbo: HeldWrite                         ->  done, or a pending commit
       otherwise          writes to the log: FastWrite                          ->  done, or a pending commit
 Dml.store_now            as store; where tuples have versions, writes the commit at once if the log allows that
+Dml.store_alone          many tuples of one space without a log, as one transaction: box.txn.fast_run
 Dml.write_run            many changes of another instance as one journal entry: box.txn.fast_run
 Dml.write_rows           many changes in an open transaction
 ```
