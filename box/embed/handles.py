@@ -98,8 +98,11 @@ class SpaceHandle(Generic[R]):
         Raises:
             DuplicateKeyError: the primary key, or the key of another unique index, is taken.
         """
-        stored: R | Pending | None = self._requests.store(INSERT, row, as_row=True)
-        return cast("R | None", await self._requests.row_of(stored)) if isinstance(stored, Pending) else stored
+        requests = self._requests
+        stored = requests.store(INSERT, row)
+        if stored.__class__ is list:
+            return cast("R", requests.row_of_fields(stored))
+        return cast("R | None", await requests.row_of(stored))
 
     async def replace(self, row: R | Row) -> R | None:
         """Add a tuple, or replace the tuple with the same primary key.
@@ -109,8 +112,11 @@ class SpaceHandle(Generic[R]):
         Raises:
             DuplicateKeyError: a key of another unique index is taken.
         """
-        stored: R | Pending | None = self._requests.store(REPLACE, row, as_row=True)
-        return cast("R | None", await self._requests.row_of(stored)) if isinstance(stored, Pending) else stored
+        requests = self._requests
+        stored = requests.store(REPLACE, row)
+        if stored.__class__ is list:
+            return cast("R", requests.row_of_fields(stored))
+        return cast("R | None", await requests.row_of(stored))
 
     async def insert_many(self, rows: Iterable[R | Row], *, batch: int | None = None) -> int:
         """Add many tuples, all in one transaction or `batch` in each. Returns the number of stored tuples.

@@ -99,7 +99,7 @@ class Requests:
         core = embedding.core
         self._space = core.schema.space_by_name(self.name)
         self._codec = codec = embedding.codec(self._space, self.row)
-        self._encode, self._row_of_fields = codec.encode, codec.of_fields
+        self._encode, self.row_of_fields = codec.encode, codec.of_fields
         self.decode, self.decode_many = codec.decode, codec.decode_many
         self._dml, self._reads = core.dml, core.dml.reads
         self._contexts = self._given_contexts or embedding.contexts
@@ -166,25 +166,23 @@ class Requests:
 
     # -- changes
 
-    def store(self, kind: int, row: Any, *, as_row: bool = False) -> Any:
-        """Store a row; `kind` is INSERT or REPLACE. With `as_row`, returns a row instead of a tuple."""
+    def store(self, kind: int, row: Any) -> Outcome | list[Any]:
+        """Store a row; `kind` is INSERT or REPLACE. If the stored tuple is as the program gave it, returns a list of
+        its fields, of which `row_of_fields` makes the row.
+        """
         ctx = self._context_of_change()
         raw = self._encode(row)
-        fields = unpack(raw) if as_row else None  # once, for the check of the fields and for the row
+        fields: list[Any] = unpack(raw)  # once, for the check of the fields and for the row
         try:
             if self._is_void or (self._is_direct and ctx.txn is not None):
-                outcome = self._dml.store(ctx, self._space, kind, raw, None, fields)
+                outcome: Outcome = self._dml.store(ctx, self._space, kind, raw, None, fields)
             else:
                 outcome = self._commits.run(self._dml.store, ctx, self._space, kind, raw, None, fields)
         except BoxError as error:
             if error.code == ErrorCode.FIELD_TYPE and _are_several(row):
                 error.add_note(_SEVERAL)
             raise
-        if fields is None:
-            return outcome
-        if outcome is raw:
-            return self._row_of_fields(fields)
-        return self.decode(outcome) if outcome.__class__ is bytes else outcome
+        return fields if outcome is raw else outcome
 
     def update(self, index: str | int, key: Any, operations: Operations) -> Outcome:
         """Update the tuple with a key."""
@@ -233,10 +231,9 @@ class Requests:
                     await pending.wait()
             raise
 
-    async def row_of(self, pending: Pending) -> Any:
-        """Wait for a pending change and return its row."""
-        raw = await self.ended(pending)
-        return None if raw is None else self.decode(raw)
+    async def row_of(self, outcome: Outcome | list[Any]) -> Any:
+        """Return the row of a change, after the end of a pending one."""
+        return self.row_from(await self.ended(outcome) if isinstance(outcome, Pending) else outcome)
 
     # -- many rows
 
@@ -283,6 +280,8 @@ class Requests:
 
     def _store_together(self, kind: int, raws: list[bytes]) -> Pending | None:
         ctx = self._contexts.current("insert_many()")
+        if self._dml.store_alone(ctx, self._space, kind, raws):
+            return None
         with self._together(ctx) as inner:
             self._dml.store_all(inner, self._space, kind, raws, commits=inner is not ctx)
         return None if inner is ctx else self._dml.commit(inner)
@@ -532,26 +531,29 @@ class Requests:
     def least(self, index: str | int, key: Any) -> Any:
         """Return the first row whose key begins with `key`, or None."""
         ctx = self.context()
-        return self._row(self._reads.min(ctx, self._space, self.iid(index), key_values(key)))
+        return self.row_from(self._reads.min(ctx, self._space, self.iid(index), key_values(key)))
 
     def greatest(self, index: str | int, key: Any) -> Any:
         """Return the last row whose key begins with `key`, or None."""
         ctx = self.context()
-        return self._row(self._reads.max(ctx, self._space, self.iid(index), key_values(key)))
+        return self.row_from(self._reads.max(ctx, self._space, self.iid(index), key_values(key)))
 
     def random(self, index: str | int, seed: int) -> Any:
         """Return the row that `seed` selects, or None in an empty space."""
         ctx = self.context()
         checked_integer("seed", seed)
-        return self._row(self._reads.random(ctx, self._space, self.iid(index), seed))
+        return self.row_from(self._reads.random(ctx, self._space, self.iid(index), seed))
 
     def size(self, index: str | int = 0) -> int:
         """Return the number of tuples in an index."""
         ctx = self.context()
         return self._reads.len(ctx, self._space, self.iid(index))
 
-    def _row(self, raw: bytes | None) -> Any:
-        return None if raw is None else self.decode(raw)
+    def row_from(self, found: bytes | list[Any] | None) -> Any:
+        """Make a row of a packed tuple, or of the list of its fields; None of None."""
+        if found is None:
+            return None
+        return self.row_of_fields(found) if isinstance(found, list) else self.decode(found)
 
     # -- texts
 

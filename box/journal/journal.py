@@ -143,7 +143,7 @@ class Journal:
         self._last_cost = 0.0
         self._inline_cost = 0.0
         self._threshold_reached = False
-        self._space_waiters = Waiters()
+        self._space_waiters, self._has_space_waiters = Waiters(), False
         self._stopping = False
         self._thread = WalThread(
             loop, self._threads, self._writer, self._errinj, self._log, complete=self._complete, show=self._show
@@ -316,9 +316,9 @@ class Journal:
             if batch.problem is not None and self._problem is None:
                 self._break(batch.problem)
         else:
-            entries = batch.entries
-            wake = self._wake_followers_later if len(entries) == 1 and not entries[0].is_urgent else None
-            self._tail.append(written, self.vclock.copy() if written.runs else self.vclock, wake)
+            entries, runs = batch.entries, written.runs
+            wake = self._wake_followers_later if runs and len(entries) == 1 and not entries[0].is_urgent else None
+            self._tail.append(written, self.vclock.copy() if runs else self.vclock, wake)
             self.vclock.update(written.vclock)
             if seconds > self.slow_writes.threshold:
                 self.slow_writes.tell(entries, self.vclock.signature, seconds, self._clock())
@@ -376,7 +376,8 @@ class Journal:
                 self._finish_group(kind, list(group))
         else:
             self._finish_group(JournalEntry, entries)
-        if self._space_waiters and self.queue_size < self.queue_max_size:
+        if self._has_space_waiters and self.queue_size < self.queue_max_size:
+            self._has_space_waiters = False
             self._space_waiters.wake()
 
     def _finish_group(self, kind: type[JournalEntry], entries: list[JournalEntry]) -> None:
@@ -402,6 +403,7 @@ class Journal:
     async def wait_for_space(self) -> None:
         """Wait until less than `queue_max_size` bytes are queued (`wal_queue_max_size`, for appliers)."""
         while self.queue_size >= self.queue_max_size:
+            self._has_space_waiters = True
             await self._space_waiters.next()
 
     def _reach_threshold(self) -> None:

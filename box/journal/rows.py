@@ -82,11 +82,10 @@ class RowEncoder:
         Raises:
             BrokenLsn: the lsn of a foreign row does not grow.
         """
-        blocks: list[bytes] = []
         makes_packets = self.made_packets = self.makes_packets
-        if len(entries) == 1 and (block := self._encode_one(entries[0], clock, now)) is not None:
-            blocks.append(block)
-            return blocks
+        if len(entries) == 1 and not makes_packets and (block := self._encode_one(entries[0], clock, now)) is not None:
+            return [block]
+        blocks: list[bytes] = []
         parts: list[bytes] = []
         size = 0
         instance_id, heads = self.instance_id, self._heads
@@ -148,11 +147,11 @@ class RowEncoder:
     def _encode_one(self, entry: JournalEntry, clock: VClock, now: float) -> bytes | None:
         """Encode an entry that is alone in its batch as `encode` does, without the lists that serve many.
 
-        Returns None, having done nothing, unless it is the usual one: one local row, which no other instance gets.
+        Returns None, having done nothing, unless it is the usual one: one local row. No other instance may want it.
         """
         body, instance_id = entry.body, self.instance_id
         lsn = clock[instance_id] + 1
-        if body is None or self.made_packets or not 0x100 <= lsn < 0x100000000:
+        if body is None or not 0x100 <= lsn < 0x100000000:
             return None
         if TYPE_CHECKING:
             assert isinstance(entry, OwnRow)

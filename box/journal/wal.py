@@ -232,9 +232,10 @@ class WalWriter:
             if is_armed:
                 self._inject_into_rows(entries, blocks)
             # A single block that is not synced needs no mark, because readers see it whole or cannot read it.
-            is_pending = self._fsync or is_armed or len(blocks) > 1
-            encode = self._blocks.encode
-            data = encode(blocks[0]) if len(blocks) == 1 else b"".join(map(encode, blocks))
+            if len(blocks) == 1:
+                is_pending, data = self._fsync or is_armed, self._blocks.encode(blocks[0])
+            else:
+                is_pending, data = True, b"".join(map(self._blocks.encode, blocks))
             self._append(data, is_pending=is_pending)
         except BrokenLsn as error:
             raise WalFailure(str(error)) from error
@@ -246,7 +247,8 @@ class WalWriter:
         size, offset = len(data), self._offset
         if offset >= self._next_note:
             self._next_note = self.index.note(self._signature, offset, self.vclock)
-        written = Written(clock, size, self._signature, offset, runs)
+        # Without the function in Python that a NamedTuple puts around this call.
+        written = tuple.__new__(Written, (clock, size, self._signature, offset, runs))
         self.vclock = clock
         self._offset = offset + size
         self.checkpoint_size += size

@@ -48,16 +48,12 @@ class DirectRequests(Generic[R]):
         """Run a method of `_requests` that changes a tuple. Returns the row."""
         thread = self._contexts.thread
         outcome: Any = thread.run(self._change_now, method, args) if thread.is_direct else _BY_LOOP
-        if outcome.__class__ is bytes:
-            return cast("R", self._requests.decode(outcome))
-        if outcome is None:
-            return None
         if outcome is _BY_LOOP:
-            raw = self._contexts.call(lambda: self._change_there(method.__name__, args))
+            outcome = self._contexts.call(lambda: self._change_there(method.__name__, args))
             thread.run(self._requests.bind)
-        else:
-            raw = thread.wait(outcome.pending, outcome.done)
-        return None if raw is None else cast("R", self._requests.decode(raw))
+        elif outcome.__class__ is WaitingOutcome:
+            outcome = thread.wait(outcome.pending, outcome.done)
+        return cast("R | None", self._requests.row_from(outcome))
 
     def _change_now(self, method: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         return _BY_LOOP if self._requests.has_triggers() else method(*args)

@@ -151,8 +151,7 @@ class LoopThread:
         try:
             return function(*args)
         finally:
-            if loop.has_work() or loop.first_timer() is not timer:
-                loop.wake()
+            loop.wake_after(timer)
 
     def wait(self, pending: Pending, done: threading.Lock) -> bytes | None:
         """Wait for the end of a `Pending`, which releases the lock `done`. Returns its result.

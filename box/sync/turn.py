@@ -147,10 +147,8 @@ class TurnLoop(asyncio.SelectorEventLoop):
         timers: list[Any] = self._scheduled  # type: ignore[attr-defined]
         return timers[0] if timers else None
 
-    def has_work(self) -> bool:
-        """Return True if a callback is ready to run."""
-        return bool(self._ready)  # type: ignore[attr-defined]
-
-    def wake(self) -> None:
-        """Wake the loop, so that it looks for ready callbacks and the next timer."""
-        self._write_to_self()  # type: ignore[attr-defined]
+    def wake_after(self, timer: Any) -> None:
+        """Wake the loop if a callback is ready to run, or if `timer` is not the timer that is due first any more."""
+        timers: list[Any] = self._scheduled  # type: ignore[attr-defined]
+        if self._ready or (timers[0] if timers else None) is not timer:  # type: ignore[attr-defined]
+            self._write_to_self()  # type: ignore[attr-defined]

@@ -10,6 +10,7 @@ Dml.store, Dml.write     by the space's plan:
       held               waits in the limbo: HeldWrite                         ->  done, or a pending commit
       otherwise          writes to the log: FastWrite                          ->  done, or a pending commit
 Dml.store_now            as store; where tuples have versions, writes the commit at once if the log allows that
+Dml.store_alone          many tuples of one space without a log, as one transaction: box.txn.fast_run
 Dml.write_run            many changes of another instance as one journal entry: box.txn.fast_run
 Dml.write_rows           many changes in an open transaction
 ```
@@ -39,6 +40,7 @@ from box.txn.fast_run import (
     SpaceSource,
     add_statements,
     change_rows,
+    store_alone,
     store_tuples,
 )
 from box.txn.gathered import gather, leave_rows_out
@@ -288,6 +290,18 @@ class Dml:
                 space.check_access(ctx.credentials, Privilege.R)
             except BoxError:
                 return False
+        return True
+
+    def store_alone(self, ctx: Context, space: Space, kind: int, raws: list[bytes]) -> bool:
+        """Insert or replace many tuples as a transaction of its own. Returns False, having done nothing, unless only
+        the indexes take part and no log keeps rows: nothing needs statements then. Raises as `store`.
+        """
+        plan, journal = self._planner.plan(space), self.txns.journal
+        if ctx.txn is not None or not journal.is_void or not self._takes_rows(ctx, space, plan):
+            return False
+        if not plan.is_usual and (space.is_followed or not self._is_quiet(plan)):
+            return False
+        store_alone(plan, space, kind, raws, journal.pass_rows, self.on_busy, self.counters)
         return True
 
     def store_all(self, ctx: Context, space: Space, kind: int, raws: list[bytes], *, commits: bool = False) -> None:

@@ -32,6 +32,8 @@ Change = tuple["Space", bytes | None, bytes | None]
 
 STORED_AT_ONCE: Final = 64
 """The number of changes whose tuples are decoded together."""
+_BUSY_AT: Final = 1024
+"""The number of changes, a multiple of `STORED_AT_ONCE`, after which other instances are told that this one is busy."""
 _FEW: Final = 4
 """The number of changes from which on that takes less time than to decode one by one."""
 _NO_PREFIX: Final = b"\xc1"
@@ -225,6 +227,36 @@ def store_tuples(plan: WritePlan, space: Space, kind: int, raws: list[bytes], ch
     for raw in raws:
         old, new = change(plan, space, raw)
         changes.append((space, old, new))
+
+
+def store_alone(
+    plan: WritePlan,
+    space: Space,
+    kind: int,
+    raws: list[bytes],
+    pass_rows: Callable[[int], None],
+    on_busy: Callable[[], None],
+    counters: list[int],
+) -> None:
+    """Insert or replace tuples of one space as a transaction of its own, all or none, while no log keeps their rows.
+
+    `pass_rows` counts the rows in the end, and `on_busy` is called now and then before.
+
+    Raises:
+        BoxError: as `box.txn.fast_path.CHANGES` and `pass_rows`; nothing is changed.
+    """
+    changes: list[Change] = []
+    try:
+        for start in range(0, len(raws), STORED_AT_ONCE):
+            if start and not start % _BUSY_AT:
+                on_busy()
+            store_tuples(plan, space, kind, raws[start : start + STORED_AT_ONCE], changes)
+        pass_rows(len(raws))
+    except BaseException:
+        take_back(changes)
+        raise
+    finally:
+        counters[kind] += min(len(changes) + 1, len(raws))  # a tuple that was refused counts, too
 
 
 def _store_together(plan: WritePlan, space: Space, kind: int, raws: list[bytes], changes: list[Change]) -> bool:

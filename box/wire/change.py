@@ -16,6 +16,7 @@ tuple found. Source: `xrow.c`, `request.c` of the 2.8 line, checked on Tarantool
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
@@ -133,22 +134,28 @@ class Request:
         kind = self.type
         if kind == NOP:
             return b""
-        parts = [_SPACE_ID + pack(space_id)]
-        if self.index_id:
-            parts.append(_INDEX_ID + pack(self.index_id))
-        if self.index_base:
-            parts.append(_INDEX_BASE + pack(self.index_base))
-        if kind in (UPDATE, DELETE):
-            parts.append(_KEY + pack(self.key))
+        numbers = _encode_numbers(kind, space_id, self.index_id, self.index_base)
+        # The protocol gives the operations of an UPDATE the key of tuples; only UPSERT, which has both, uses OPS.
+        if kind == UPDATE:
+            return numbers + _KEY + pack(self.key) + _TUPLE + pack(self.ops)
         if kind == UPSERT:
-            parts.append(_OPS + pack(self.ops))
-        if kind != DELETE:
-            # The protocol gives the operations of an UPDATE the key of tuples; only UPSERT, which has both, uses OPS.
-            parts.append(_TUPLE + (pack(self.ops) if kind == UPDATE else self.tuple))
-        return bytes((FIXMAP | len(parts),)) + b"".join(parts)
+            return numbers + _OPS + pack(self.ops) + _TUPLE + self.tuple
+        return numbers + _KEY + pack(self.key) if kind == DELETE else numbers + _TUPLE + self.tuple
 
     def __repr__(self) -> str:
         return f"<request type {self.type} key {self.key} tuple {self.tuple!r} ops {self.ops}>"
+
+
+@lru_cache(maxsize=1024)
+def _encode_numbers(request_type: int, space_id: int, index_id: int, index_base: int) -> bytes:
+    """Encode a body up to its last number: the mark of the map, and the space, the index and the index base."""
+    numbers = [_SPACE_ID + pack(space_id)]
+    if index_id:
+        numbers.append(_INDEX_ID + pack(index_id))
+    if index_base:
+        numbers.append(_INDEX_BASE + pack(index_base))
+    others = 2 if request_type in (UPDATE, UPSERT) else 1
+    return bytes((FIXMAP | (len(numbers) + others),)) + b"".join(numbers)
 
 
 def decode_change(request_type: int, body: bytes, row: Row | None = None) -> tuple[int, Request]:

@@ -9,21 +9,26 @@ ARCHITECTURE.md has the last table.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from box import Node
 from test.bench.__main__ import compiled_modules, connect, free_port
 from test.bench.replicated import FIGURES as REPLICATED
 from test.bench.replicated import TOGETHER, apply_together, processor_seconds
 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]
+_MANY = "--many"
+"""The argument of `--run` that calls `_store_many`, in place of a script."""
 _CLIENT_ROUNDS = 3
 """Rounds that `test.bench.pipelined` makes of all requests."""
 _CLIENT_FIRST = 1000
@@ -34,8 +39,9 @@ class FastPath(NamedTuple):
     """A fast path, the figures that show its gain, and how to disable it.
 
     A figure is two words: a `wal_mode`, or "versions", and a figure of fast_paths.lua, "iproto" and a request of
-    `test.bench.pipelined`, or "replicated" and a figure of `test.bench.replicated`. `disable` replaces the fast path by
-    the general code. `disable_others` does so for fast paths that hide this one, in runs with and without it.
+    `test.bench.pipelined`, "replicated" and a figure of `test.bench.replicated`, or "embedded replace_many". `disable`
+    replaces the fast path by the general code. `disable_others` does so for fast paths that hide this one, in runs with
+    and without it.
     """
 
     figures: tuple[str, ...]
@@ -72,6 +78,12 @@ def _without_lone_transactions() -> None:
     from box.txn.lifecycle import TransactionManager
 
     TransactionManager._is_quiet = property(lambda self: False)  # type: ignore[assignment, method-assign]
+
+
+def _without_rows_alone() -> None:
+    from box.txn.dml import Dml
+
+    Dml.store_alone = lambda *_: False  # type: ignore[method-assign]
 
 
 def _without_void_journal() -> None:
@@ -213,6 +225,7 @@ FAST_PATHS = {
     "versioned_plans": FastPath(("versions transaction",), _without_versioned_plans, _without_lone_transactions),
     "lone_transactions": FastPath(("versions transaction",), _without_lone_transactions),
     "void_journal": FastPath(("none replace",), _without_void_journal),
+    "rows_alone": FastPath(("embedded replace_many",), _without_rows_alone),
     "tree_look_ups": FastPath(("none get",), _without_tree_look_ups),
     "searches": FastPath(
         ("none get_pair", "none select_some", "none select_point", "none count_point", "none pairs_one"),
@@ -261,11 +274,27 @@ def measure(figure: str, way: str, count: int) -> float:
             return _started(name, way, count, Path(directory))
         if kind == "replicated":
             return REPLICATED[name](tuple(_program(way)), Path(directory), count) * 1e6
-        command = _program(way, _HERE / "fast_paths.lua", directory, kind, count, name)
+        if kind == "embedded":
+            command = _program(way, _MANY, count)
+        else:
+            command = _program(way, _HERE / "fast_paths.lua", directory, kind, count, name)
         done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(done.stdout + done.stderr)
         return float(done.stdout)
+
+
+async def _store_many(count: int) -> None:
+    """Replace `count` tuples of a node without a log, some thousands at once, and print microseconds a row."""
+    async with Node(wal_mode="none", log_level=0) as node:
+        space = await node.schema.create_space("bench")
+        await space.create_index("pk")
+        rows = [[number, f"name {number}", number / 4] for number in range(4000)]
+        await space.replace_many(rows)
+        used, rounds = time.process_time(), max(1, count // len(rows))
+        for _ in range(rounds):
+            await space.replace_many(rows)
+        print((time.process_time() - used) / (rounds * len(rows)) * 1e6)
 
 
 def _started(name: str, way: str, count: int, directory: Path) -> float:
@@ -321,6 +350,9 @@ def main() -> None:
         _prepare(FAST_PATHS[name], way == "without")
         if sys.argv[3] == TOGETHER:
             apply_together(int(sys.argv[4]))
+            return
+        if sys.argv[3] == _MANY:
+            asyncio.run(_store_many(int(sys.argv[4])))
             return
         from console.cli import main as run
 
