@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from box.data.codec import unpack
 from box.index.ordered import BackwardCursor, ForwardCursor, PointCursor, is_within
+from box.index.placed import PlacedCursor
 from box.schema.access import Privilege
 from box.wire.constants import RequestType
 
@@ -39,6 +40,11 @@ class ReadAhead:
     def skip(self, count: int) -> None:
         """Pass over tuples, at the beginning of the loop."""
         self._cursor.fetch(count)
+
+    def go_after_number(self, number: int) -> None:
+        """Continue after the tuple that had this number in a `PlacedIndex`."""
+        assert isinstance(self._cursor, PlacedCursor)
+        self._cursor.go_after_number(number)
 
     def go_after_nth(self, raw: bytes, nth: int) -> bool:
         """Continue after the key under which the loop met a tuple for the `nth` time.

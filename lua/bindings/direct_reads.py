@@ -8,6 +8,7 @@ string of it. The window lives as long as the functions.
 from __future__ import annotations
 
 import ctypes
+from array import array
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -45,7 +46,8 @@ class Searches(NamedTuple):
     address: int
     begin: Callable[..., Outcome] | None
     """Begins a loop: returns what `select` does for its first `size` tuples, with the version of the index as the
-    second value. None if the index has loops that cannot continue after a tuple.
+    second value. None if the index has loops that cannot continue after a tuple. The fourth value, if there is one, has
+    the numbers of the tuples, as `go_on` needs them.
     """
     go_on: Callable[..., Outcome] | None
     """Continues a loop that `begin` began. Returns True if the rest of the first tuples is still valid, None at the
@@ -167,9 +169,44 @@ def searches_in(space: Space, index: Index, images: TupleImages, keep: Callable[
         rows = cursor.fetch(size, 0)
         return (keep(cursor), *images.blob(rows, format_id)) if rows else None
 
-    if index.has_slots or isinstance(index, PlacedIndex):
+    if isinstance(index, PlacedIndex):
+        placed = _placed_loops(space, index, images, keep)
+        return Searches(get, select, count, address, *placed, False)
+    if index.has_slots:
         return Searches(get, select, count, address, None, None, has_many_keys)
     return Searches(get, select, count, address, begin, go_on, has_many_keys)
+
+
+def _placed_loops(
+    space: Space, index: PlacedIndex, images: TupleImages, keep: Callable[[ReadAhead], int]
+) -> tuple[Callable[..., Outcome], Callable[..., Outcome]]:
+    """Return `begin` and `go_on` of an index that numbers its tuples: a loop goes on after a number."""
+    format_id = index.definition.space_id
+
+    def begin(iterator: int, size: int, *parts: Any) -> Outcome:
+        try:
+            numbers = index.first_numbers(iterator, _decoded(parts), size)
+        except BoxError:
+            return False
+        if not numbers:
+            return 0, index.version
+        blob, sizes = images.blob(index.entries_of(numbers), format_id)
+        return blob, index.version, sizes, array("Q", numbers).tobytes()
+
+    def go_on(
+        iterator: int, key: bytes, count: int, version: int, used: int, numbers: bytes, nth: int, size: int
+    ) -> Outcome:
+        if space.indexes.get(index.iid) is not index:
+            return None
+        if used < count and index.version == version:
+            return True
+        cursor = ReadAhead(space, index, iterator, unpack(key))
+        if used:
+            cursor.go_after_number(array("Q", numbers)[used - 1])
+        rows = cursor.fetch(size, 0)
+        return (keep(cursor), *images.blob(rows, format_id)) if rows else None
+
+    return begin, go_on
 
 
 def _decoded(parts: tuple[Any, ...]) -> list[Any]:

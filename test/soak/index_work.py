@@ -1,9 +1,9 @@
 """The work of the campaigns "index-kills" and "index-damage": numbered steps on a space with all kinds of indexes.
 
-The space `indexed` has TREE, HASH, RTREE, BITSET, multikey and functional indexes and one with a user's collation; one more
-comes and goes. A step is a definition, then a transaction that ends with its number in the space `progress`. What the
-space has after a step depends on its number alone, so that the rows found after a kill or a damage can be checked, and
-what each index finds.
+The space `indexed` has TREE, HASH, RTREE, BITSET, multikey and functional indexes and one with a user's collation; one
+more comes and goes. A step is a definition, then a transaction that ends with its number in the space `progress`. What
+the space has after a step depends on its number alone, so that the rows found after a kill or a damage can be checked,
+and what each index finds.
 """
 
 from __future__ import annotations

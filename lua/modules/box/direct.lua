@@ -134,10 +134,10 @@ end
 M.choose = choose
 
 -- Returns the first tuples of a loop, at most `chunk`, and the version of the index: one tuple, 0 for none, or their images, followed by
--- their sizes. Returns nil if a general cursor has to find them.
+-- their sizes and, if the index numbers its tuples, the numbers. Returns nil if a general cursor has to find them.
 local function begin(search, iterator, chunk, ...)
     local reads = M.reads
-    local found, version, sizes = search.begin(iterator, chunk, ...)
+    local found, version, sizes, numbers = search.begin(iterator, chunk, ...)
     if found == 1 then
         local window = search.window
         found = copy_tuple(window, window._size)
@@ -148,7 +148,7 @@ local function begin(search, iterator, chunk, ...)
         return nil
     end
     M.reads = M.reads + 1
-    return found, version, sizes
+    return found, version, sizes, numbers
 end
 M.begin = begin
 

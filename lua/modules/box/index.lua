@@ -386,9 +386,9 @@ function methods.pairs(index, key, options)
     if options == nil or options.after == nil then
         local search, parts = search_way(index, key)
         if search and search.begin and iterator % 1 == 0 and iterator ~= NEIGHBOR then
-            local found, version, sizes = begin(search, iterator, chunk, parts_of(key, parts))
+            local found, version, sizes, numbers = begin(search, iterator, chunk, parts_of(key, parts))
             if found then
-                return open_directly(index, search, iterator, raw_key, chunk, found, version, sizes)
+                return open_directly(index, search, iterator, raw_key, chunk, found, version, sizes, numbers)
             end
         end
     end

@@ -78,7 +78,9 @@ end
 -- rest of the first chunk is still valid.
 local function go_on(cursor, used)
     local last, nth = '', 1
-    if used > 0 and cursor.tuple then
+    if cursor.numbers then
+        last = cursor.numbers
+    elseif used > 0 and cursor.tuple then
         last = raw_tuple(cursor.tuple)
     elseif used > 0 then
         last = ffi_string(cursor.data + cursor.before + HEADER_SIZE, cursor.list[used - 1])
@@ -207,12 +209,12 @@ function M.open(index, iterator, key, after, chunk)
 end
 
 -- Returns what `open` does for a loop that has begun with a direct search; see `begin` of box.direct.
-function M.open_directly(index, search, iterator, key, chunk, found, version, sizes)
+function M.open_directly(index, search, iterator, key, chunk, found, version, sizes, numbers)
     local fiber = running.fiber
     local cursor = setmetatable({
         search = search, iterator = iterator, key = key, version = version, space_id = index.space_id, chunk = chunk,
         passed = 0, used = 0, count = 0, position = 0, reads_ahead = true, is_last = true,
-        changes = changes.count, fiber = fiber, switches = fiber.csw, tuple = nil,
+        changes = changes.count, fiber = fiber, switches = fiber.csw, tuple = nil, numbers = numbers,
     }, cursor_mt)
     if sizes ~= nil then
         take(cursor, found, sizes)

@@ -13,6 +13,7 @@ CREATE = """
     s:create_index('loose', {parts = {{2, 'unsigned'}}, unique = false})
     s:create_index('hash', {type = 'HASH', parts = {{1, 'unsigned'}}})
     s:create_index('area', {type = 'RTREE', unique = false, parts = {{3, 'array'}}})
+    s:create_index('bits', {type = 'BITSET', unique = false, parts = {{2, 'unsigned'}}})
     for id = 1, 40 do s:insert{id, id <= 30 and 5 or 6, {id <= 30 and 5 or 6, 5}} end
     function numbers(index, key, iterator, change, step)
         local seen = {}
@@ -92,7 +93,7 @@ def test_a_long_loop_goes_on_after_its_first_tuples(run: Run) -> None:
         await box(CREATE)
         for count in (15, 16, 17, 80, 81):
             await box("s:truncate() for id = 1, ... do s:insert{id, 5, {5, 5}} end", count)
-            for index, key, iterator in LOOPS:
+            for index, key, iterator in (*LOOPS, ("bits", "1", "BITS_ANY_SET")):
                 for change in ("nothing", "fiber.yield"):
                     found = await box(f"return numbers('{index}', {key}, '{iterator}', {change})")
                     assert found == list(range(1, count + 1)), (count, index, key, iterator)
