@@ -1,6 +1,6 @@
 -- The work of the campaigns "index-kills" and "index-damage" on the node: see index_work.py, which has the same rows.
--- Returns the function that makes step `n`, the one that prepares, and those which assert that
--- wrong rows are refused, and that loops find what `select` and `count` do.
+-- Returns the function that makes step `n`, the one that prepares, and those which assert that wrong rows are refused,
+-- and that loops find what `select` and `len` do.
 local FAR, KEPT = 1000000, 60
 
 local functions = {
@@ -163,10 +163,16 @@ local function step(n)
     end
 end
 
+-- Returns whether an index has all its rows. A kill may leave one without its function, which nobody can read.
+local function is_complete(index)
+    local definition = box.space._index:get{index.space_id, index.id}
+    return definition[5].func == nil or box.space._func_index:get{index.space_id, index.id} ~= nil
+end
+
 -- Loops of Lua, and reads by a whole key of the HASH index, are made in another way than those of Python.
 local function loops(space)
     for number, index in pairs(space.index) do
-        if type(number) == 'number' then
+        if type(number) == 'number' and is_complete(index) then
             local expected, place = index:select({}, {iterator = 'ALL'}), 0
             for _, tuple in index:pairs({}, {iterator = 'ALL'}) do
                 place = place + 1
