@@ -193,6 +193,12 @@ class PlacedIndex(OrderedIndex):
         self.settle()
         return self.entries_of(self.search(kind, values).numbers(offset, limit))
 
+    def first_numbers(self, iterator: int, values: list[Any], limit: int) -> list[int]:
+        """Return the numbers of the first tuples that `select` would find."""
+        kind = self.iterator_type(iterator)
+        self.settle()
+        return self.search(kind, values).numbers(0, limit)
+
     def entries_of(self, numbers: list[int]) -> list[Entry]:
         """Return the entries of numbers that the structure knows, in a new list."""
         return list(map(self.placed.__getitem__, numbers))
@@ -249,6 +255,11 @@ class PlacedCursor(Cursor):
 
     def rewind(self, used: int) -> None:
         del self._chunk[used:]
+
+    def go_after_number(self, number: int) -> None:
+        """Continue after the tuple that had this number, whether it is still there or not."""
+        self._last = number
+        self._go_on_anew()
 
 
 class PlacedView(SlicedView):

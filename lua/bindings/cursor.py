@@ -6,6 +6,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from box.data.codec import unpack
+from box.index.ordered import BackwardCursor, ForwardCursor, PointCursor, is_within
+from box.index.placed import PlacedCursor
 from box.schema.access import Privilege
 from box.wire.constants import RequestType
 
@@ -34,6 +36,31 @@ class ReadAhead:
     def go_after(self, raw: bytes) -> None:
         """Continue after a tuple that was in the index."""
         self._cursor.go_after(self._index.stored_keys(raw, unpack(raw))[0])
+
+    def skip(self, count: int) -> None:
+        """Pass over tuples, at the beginning of the loop."""
+        self._cursor.fetch(count)
+
+    def go_after_number(self, number: int) -> None:
+        """Continue after the tuple that had this number in a `PlacedIndex`."""
+        assert isinstance(self._cursor, PlacedCursor)
+        self._cursor.go_after_number(number)
+
+    def go_after_nth(self, raw: bytes, nth: int) -> bool:
+        """Continue after the key under which the loop met a tuple for the `nth` time.
+
+        Returns False if the tuple has no such key, because the function of the index is not deterministic.
+        """
+        cursor = self._cursor
+        if isinstance(cursor, PointCursor):
+            cursor.fetch(1)
+            return True
+        assert isinstance(cursor, ForwardCursor | BackwardCursor)
+        keys = sorted(key for key in set(self._index.stored_keys(raw, unpack(raw))) if is_within(key, cursor.bounds))
+        if nth > len(keys):
+            return False
+        cursor.go_after(keys[-nth if cursor.is_reverse else nth - 1])
+        return True
 
     def fetch(self, size: int, used: int) -> list[bytes] | None:
         """Return the next tuples, or [] at the end.

@@ -25,7 +25,7 @@ from box.wire.change import DELETE, INSERT, REPLACE, UPDATE, UPSERT, Request
 from box.wire.constants import RequestType
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text
 from lua.bindings.cursor import OneByOne, ReadAhead, open_cursor
-from lua.bindings.direct_reads import FIRST_CHUNK, look_up_in, searches_in
+from lua.bindings.direct_reads import look_up_in, searches_in
 from lua.bindings.tuple_images import TupleImages
 from lua.fiber import RUNNING_FIBER
 from lua.salt import SALT_SIZE, salter
@@ -272,16 +272,16 @@ class DataBinding(Binding):
     # Cursors
 
     @guarded("cursor_open")
-    def cursor_open(self, space_id: int, iid: int, iterator: int, key: bytes, after: bytes) -> Outcome:
+    def cursor_open(self, space_id: int, iid: int, iterator: int, key: bytes, after: bytes, size: int) -> Outcome:
         """Open a cursor after a position (b"" is the beginning), and return its number. A cursor that reads ahead comes
-        with its first chunk, as `cursor_next` returns it.
+        with its first `size` tuples, as `cursor_next` returns it.
         """
         space = self.node.schema.space(space_id)
         cursor = open_cursor(self.node.dml, self.ctx, space, iid, int(iterator), unpack(key), after)
         number = self._keep(cursor)
         if type(cursor) is OneByOne:
             return number
-        return number, *self._images.blob(cursor.fetch(FIRST_CHUNK, 0) or [], int(space_id))
+        return number, *self._images.blob(cursor.fetch(size, 0) or [], int(space_id))
 
     def _keep(self, cursor: ReadAhead | OneByOne) -> int:
         """Return the number by which Lua finds a cursor until it closes it."""

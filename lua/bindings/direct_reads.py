@@ -8,6 +8,7 @@ string of it. The window lives as long as the functions.
 from __future__ import annotations
 
 import ctypes
+from array import array
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from box.index import Index
     from box.schema.space import Space
 
-FIRST_CHUNK = 16
-"""The tuples that a new loop reads ahead; `lua/modules/box/iterator.lua` knows this number."""
 _WINDOW_SIZE = 4096
 """The bytes of the memory in which a read leaves its tuple for Lua."""
 _WINDOW_HEADER = 8
@@ -46,13 +45,16 @@ class Searches(NamedTuple):
     count: Callable[..., int]
     address: int
     begin: Callable[..., Outcome] | None
-    """Begins a loop: returns what `select` does for its first tuples, with the version of the index as the second
-    value. None if the index has loops that cannot continue after a tuple.
+    """Begins a loop: returns what `select` does for its first `size` tuples, with the version of the index as the
+    second value. None if the index has loops that cannot continue after a tuple. The fourth value, if there is one, has
+    the numbers of the tuples, as `go_on` needs them.
     """
     go_on: Callable[..., Outcome] | None
     """Continues a loop that `begin` began. Returns True if the rest of the first tuples is still valid, None at the
     end, otherwise the number of a cursor and its next tuples.
     """
+    has_many_keys: bool
+    """True if a loop can meet a tuple more than once. `go_on` then has to know how often it has met the last one."""
 
 
 def _window() -> tuple[int, memoryview, memoryview]:
@@ -62,8 +64,10 @@ def _window() -> tuple[int, memoryview, memoryview]:
     return ctypes.addressof(memory), window[:_WINDOW_HEADER].cast("I"), window[_WINDOW_HEADER:]
 
 
-def look_up_in(index: Index, salt: Callable[[], bytes]) -> tuple[Callable[[Any], int | bytes | None], int]:
-    """Return a look-up by key, and the address of its window.
+def look_up_in(
+    index: Index, salt: Callable[[], bytes]
+) -> tuple[Callable[[Any], int | bytes | None], Callable[[Any], bool], int]:
+    """Return a look-up by key, a function that tells whether a key has a tuple, and the address of a window.
 
     The look-up leaves the tuple in the window and returns the size. A tuple that does not fit is returned as bytes with
     salt.
@@ -82,7 +86,10 @@ def look_up_in(index: Index, salt: Callable[[], bytes]) -> tuple[Callable[[Any],
         header[0] = size
         return size
 
-    return look_up, address
+    def has(key: Any) -> bool:
+        return index.find(key) is not None
+
+    return look_up, has, address
 
 
 def searches_in(space: Space, index: Index, images: TupleImages, keep: Callable[[ReadAhead], int]) -> Searches:
@@ -127,10 +134,10 @@ def searches_in(space: Space, index: Index, images: TupleImages, keep: Callable[
         except BoxError:
             return False
 
-    def begin(iterator: int, *parts: Any) -> Outcome:
+    def begin(iterator: int, size: int, *parts: Any) -> Outcome:
         # The code of `select` once more, since another call would take a quarter longer.
         try:
-            rows = index.select(iterator, _decoded(parts) if may_have_text else list(parts), 0, FIRST_CHUNK)
+            rows = index.select(iterator, _decoded(parts) if may_have_text else list(parts), 0, size)
         except BoxError:
             return False
         if not rows:
@@ -142,21 +149,64 @@ def searches_in(space: Space, index: Index, images: TupleImages, keep: Callable[
         blob, sizes = images.blob(rows, format_id)
         return blob, index.version, sizes
 
-    def go_on(iterator: int, key: bytes, count: int, version: int, used: int, last: bytes, size: int) -> Outcome:
-        """Continue after the tuple `last`, the number `used` of the first `count` ones."""
+    has_many_keys = index.has_many_keys
+
+    def go_on(
+        iterator: int, key: bytes, count: int, version: int, used: int, last: bytes, nth: int, size: int
+    ) -> Outcome:
+        """Continue after the tuple `last`, the number `used` of the first `count` ones, where it occurs `nth` times."""
+        if space.indexes.get(index.iid) is not index:
+            return None
+        if used < count and index.version == version:
+            return True
+        cursor = ReadAhead(space, index, iterator, unpack(key))
+        if used and not has_many_keys:
+            cursor.go_after(last)
+        elif used and index.version == version:
+            cursor.skip(used)
+        elif used and not cursor.go_after_nth(last, nth):
+            return None
+        rows = cursor.fetch(size, 0)
+        return (keep(cursor), *images.blob(rows, format_id)) if rows else None
+
+    if isinstance(index, PlacedIndex):
+        placed = _placed_loops(space, index, images, keep)
+        return Searches(get, select, count, address, *placed, False)
+    if index.has_slots:
+        return Searches(get, select, count, address, None, None, has_many_keys)
+    return Searches(get, select, count, address, begin, go_on, has_many_keys)
+
+
+def _placed_loops(
+    space: Space, index: PlacedIndex, images: TupleImages, keep: Callable[[ReadAhead], int]
+) -> tuple[Callable[..., Outcome], Callable[..., Outcome]]:
+    """Return `begin` and `go_on` of an index that numbers its tuples: a loop goes on after a number."""
+    format_id = index.definition.space_id
+
+    def begin(iterator: int, size: int, *parts: Any) -> Outcome:
+        try:
+            numbers = index.first_numbers(iterator, _decoded(parts), size)
+        except BoxError:
+            return False
+        if not numbers:
+            return 0, index.version
+        blob, sizes = images.blob(index.entries_of(numbers), format_id)
+        return blob, index.version, sizes, array("Q", numbers).tobytes()
+
+    def go_on(
+        iterator: int, key: bytes, count: int, version: int, used: int, numbers: bytes, nth: int, size: int
+    ) -> Outcome:
         if space.indexes.get(index.iid) is not index:
             return None
         if used < count and index.version == version:
             return True
         cursor = ReadAhead(space, index, iterator, unpack(key))
         if used:
-            cursor.go_after(last)
+            cursor.go_after_number(array("Q", numbers)[used - 1])
         rows = cursor.fetch(size, 0)
         return (keep(cursor), *images.blob(rows, format_id)) if rows else None
 
-    if index.has_many_keys or index.has_slots or "func" in index.definition.opts or isinstance(index, PlacedIndex):
-        return Searches(get, select, count, address, None, None)
-    return Searches(get, select, count, address, begin, go_on)
+    return begin, go_on
 
 
 def _decoded(parts: tuple[Any, ...]) -> list[Any]:

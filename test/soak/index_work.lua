@@ -1,5 +1,6 @@
 -- The work of the campaigns "index-kills" and "index-damage" on the node: see index_work.py, which has the same rows.
--- Returns the function that makes step `n`, the one that prepares, and the one that asserts that wrong rows are refused.
+-- Returns the function that makes step `n`, the one that prepares, and those which assert that wrong rows are refused,
+-- and that loops find what `select` and `len` do.
 local FAR, KEPT = 1000000, 60
 
 local functions = {
@@ -25,6 +26,7 @@ local indexes = {
     {'marks', {parts = {{6, 'unsigned', path = '[*].a'}}}},
     {'name', {unique = false, parts = {{5, 'string', collation = 'soak'}}}},
     {'folded', {func = 'folded', parts = {{1, 'string'}}}},
+    {'exact', {type = 'HASH', parts = {{5, 'string'}}}},
     {'cells', {func = 'cells', unique = false, parts = {{1, 'unsigned'}, {2, 'unsigned'}}}},
 }
 -- Indexes that come and go.
@@ -161,4 +163,32 @@ local function step(n)
     end
 end
 
-return step, prepare, refusals
+-- Returns whether an index has all its rows. A kill may leave one without its function, which nobody can read.
+local function is_complete(index)
+    local definition = box.space._index:get{index.space_id, index.id}
+    return definition[5].func == nil or box.space._func_index:get{index.space_id, index.id} ~= nil
+end
+
+-- Loops of Lua, and reads by a whole key of the HASH index, are made in another way than those of Python.
+local function loops(space)
+    for number, index in pairs(space.index) do
+        if type(number) == 'number' and is_complete(index) then
+            local expected, place = index:select({}, {iterator = 'ALL'}), 0
+            for _, tuple in index:pairs({}, {iterator = 'ALL'}) do
+                place = place + 1
+                assert(tuple[1] == expected[place][1], index.name)
+            end
+            assert(place == #expected and place == index:len(), index.name)
+        end
+    end
+    for _, tuple in space:pairs() do
+        local name = tuple[5]
+        assert(space.index.exact:get(name)[1] == tuple[1] and space.index.exact:count(name) == 1, name)
+        for _, found in space.index.exact:pairs(name) do
+            assert(found[1] == tuple[1], name)
+        end
+    end
+    assert(space.index.exact:get('nobody') == nil and space.index.exact:count('nobody') == 0)
+end
+
+return step, prepare, refusals, loops

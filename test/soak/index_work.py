@@ -1,9 +1,9 @@
 """The work of the campaigns "index-kills" and "index-damage": numbered steps on a space with all kinds of indexes.
 
-The space `indexed` has TREE, RTREE, BITSET, multikey and functional indexes and one with a user's collation; one more
-comes and goes. A step is a definition, then a transaction that ends with its number in the space `progress`. What the
-space has after a step depends on its number alone, so that the rows found after a kill or a damage can be checked, and
-what each index finds.
+The space `indexed` has TREE, HASH, RTREE, BITSET, multikey and functional indexes and one with a user's collation; one
+more comes and goes. A step is a definition, then a transaction that ends with its number in the space `progress`. What
+the space has after a step depends on its number alone, so that the rows found after a kill or a damage can be checked,
+and what each index finds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FAR: Final = 1_000_000
 _KEPT: Final = 60
 """How many steps a row is kept, so that the space stays small."""
 _PROGRAM: Final = Path(__file__).with_suffix(".lua").read_bytes()
-_INDEXES: Final = ("pk", "place", "bits", "tags", "marks", "name", "folded", "cells")
+_INDEXES: Final = ("pk", "place", "bits", "tags", "marks", "name", "folded", "cells", "exact")
 
 Row = list[Any]
 
@@ -75,7 +75,7 @@ class Worker:
 
     async def start(self, **options: Any) -> None:
         await self.instance.configure(options)
-        await self._eval(b"step, prepare, refusals = (function() " + _PROGRAM + b" end)()")
+        await self._eval(b"step, prepare, refusals, loops = (function() " + _PROGRAM + b" end)()")
 
     async def stop(self) -> None:
         await self.instance.stop()
@@ -111,7 +111,7 @@ class Worker:
             assert rows == [model.rows[key] for key in sorted(model.rows)], f"step {found}: {rows}"
         Indexes(self, ids["indexed"], rows).check(found)
         if found:
-            await self._eval(b"refusals(box.space.indexed)")
+            await self._eval(b"refusals(box.space.indexed) loops(box.space.indexed)")
         return found
 
     def select(
@@ -156,11 +156,12 @@ class Indexes:
             for mark in row[5]:
                 self._compare("marks", IteratorType.EQ, [mark["a"]], lambda one, key=row[0]: one[0] == key)
             self._compare("folded", IteratorType.EQ, [row[4].lower()], lambda one, key=row[0]: one[0] == key)
+            self._compare("exact", IteratorType.EQ, [row[4]], lambda one, key=row[0]: one[0] == key)
             letters = row[4].upper().replace("-", " ")
             self._compare("name", IteratorType.EQ, [letters], lambda one, key=row[0]: one[0] == key)
         for cell in (0, 5, 16, 23):
             self._compare("cells", IteratorType.EQ, [cell], lambda row, c=cell: c in _cells(row))
-        for name in ("place", "bits", "name", "folded"):
+        for name in ("place", "bits", "name", "folded", "exact"):
             self._compare(name, IteratorType.ALL, [], lambda _: True)
 
     def _check_place(self, x: int, y: int) -> None:

@@ -14,12 +14,12 @@ local running, new_salted, copy_tuple = scheduler.running, tuples.new_salted, tu
 local from_images = tuples.from_images
 local type = type
 
--- Index object -> {find, window, format}, or false if the index has no direct look-up. An index is added at its first
--- use. `find(key)` puts a tuple into the window and returns its size, or returns salted bytes, or nil: see `finder` in
+-- Index object -> {find, has, window, format}, or false if the index has no direct look-up. An index is added at its
+-- first use. `has(key)` returns whether there is a tuple. `find(key)` puts a tuple into the window and returns its size, or returns salted bytes, or nil: see `finder` in
 -- lua/bindings/data.py. The window lives as long as `find`.
 local by_number, by_string = setmetatable({}, {__mode = 'k'}), setmetatable({}, {__mode = 'k'})
 
--- Index object -> {get, select, count, window, begin, go_on}, the searches of lua/bindings/direct_reads.py, or false if
+-- Index object -> {get, select, count, window, begin, go_on, has_many_keys}, the searches of lua/bindings/direct_reads.py, or false if
 -- the index has none.
 local searches = setmetatable({}, {__mode = 'k'})
 
@@ -81,17 +81,17 @@ end
 
 -- Asks Python for the direct reads of an index.
 function M.look_at(index)
-    local kind, find, address = python.index_finder(index.space_id, index.id)
+    local kind, find, has, address = python.index_finder(index.space_id, index.id)
     local way = false
     if kind ~= nil then
-        way = {find = find, window = window_at(address, index.space_id), format = index.space_id}
+        way = {find = find, has = has, window = window_at(address, index.space_id), format = index.space_id}
     end
     by_number[index] = kind == 'number' and way
     by_string[index] = kind == 'string' and way
-    local get, choose, count, window, begin, go_on = python.index_searches(index.space_id, index.id)
+    local get, choose, count, window, begin, go_on, has_many_keys = python.index_searches(index.space_id, index.id)
     searches[index] = get ~= nil and {
         get = get, select = choose, count = count, window = window_at(window, index.space_id),
-        begin = begin, go_on = go_on,
+        begin = begin, go_on = go_on, has_many_keys = has_many_keys,
     }
 end
 
@@ -133,22 +133,22 @@ local function choose(search, iterator, offset, limit, ...)
 end
 M.choose = choose
 
--- Returns the first tuples of a loop and the version of the index: one tuple, 0 for none, or their images, followed by
--- their sizes. Returns nil if a general cursor has to find them.
-local function begin(search, iterator, ...)
+-- Returns the first tuples of a loop, at most `chunk`, and the version of the index: one tuple, 0 for none, or their images, followed by
+-- their sizes and, if the index numbers its tuples, the numbers. Returns nil if a general cursor has to find them.
+local function begin(search, iterator, chunk, ...)
     local reads = M.reads
-    local found, version, sizes = search.begin(iterator, ...)
+    local found, version, sizes, numbers = search.begin(iterator, chunk, ...)
     if found == 1 then
         local window = search.window
         found = copy_tuple(window, window._size)
         if M.reads ~= reads then
-            return begin(search, iterator, ...)
+            return begin(search, iterator, chunk, ...)
         end
     elseif found == false then
         return nil
     end
     M.reads = M.reads + 1
-    return found, version, sizes
+    return found, version, sizes, numbers
 end
 M.begin = begin
 

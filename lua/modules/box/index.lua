@@ -19,7 +19,7 @@ local changes = require('box.changes')
 local iterators = require('box.iterator')
 local wait = require('internal.wait')
 local iterator_type, NEIGHBOR = iterator_types.resolve, iterator_types.types.NEIGHBOR
-local open_cursor, open_directly = iterators.open, iterators.open_directly
+local open_cursor, open_directly, first_chunk = iterators.open, iterators.open_directly, iterators.first_chunk
 local ends_with = call_wave.ends_with
 
 local getmetatable, next, select, type = getmetatable, next, select, type
@@ -124,6 +124,9 @@ local begin, choose, find_one = direct.begin, direct.choose, direct.get
 -- Keys with more parts than this are always encoded.
 local MOST_PARTS = 8
 
+-- The least number of tuples that a loop over the nearest ones reads at first: each of them takes long to find.
+local FEW = 4
+
 -- Returns the key, or the part of a key of one part, and its type.
 local function single_part(key)
     local kind = type(key)
@@ -135,7 +138,7 @@ local function single_part(key)
 end
 
 -- Returns the look-up of box.direct and its key, if they can be used.
-local function direct_way(index, key)
+local function look_up_way(index, key)
     local kind, way = type(key), nil
     if kind == 'table' then
         key, kind = single_part(key)
@@ -146,7 +149,6 @@ local function direct_way(index, key)
         way = by_string[index]
     end
     if way and may_read_directly() then
-        direct.reads = direct.reads + 1
         return way, key
     end
 end
@@ -216,8 +218,9 @@ local function get_checked(index, key)
 end
 
 function methods.get(index, key)
-    local way, value = direct_way(index, key)
+    local way, value = look_up_way(index, key)
     if way then
+        direct.reads = direct.reads + 1
         return fetch(way, value)
     end
     return get_checked(index, key)
@@ -336,8 +339,9 @@ end
 
 function methods.select(index, key, opts)
     if asks_for_equal(opts) then
-        local way, value = direct_way(index, key)
+        local way, value = look_up_way(index, key)
         if way then
+            direct.reads = direct.reads + 1
             return {(fetch(way, value))}
         end
     end
@@ -378,16 +382,17 @@ function methods.pairs(index, key, options)
     check_index(index, 'pairs')
     local raw_key = encode_key(key)
     local iterator = iterator_type(options, raw_key == EMPTY_KEY)
+    local chunk = first_chunk(index, iterator == NEIGHBOR and FEW or nil)
     if options == nil or options.after == nil then
         local search, parts = search_way(index, key)
         if search and search.begin and iterator % 1 == 0 and iterator ~= NEIGHBOR then
-            local found, version, sizes = begin(search, iterator, parts_of(key, parts))
+            local found, version, sizes, numbers = begin(search, iterator, chunk, parts_of(key, parts))
             if found then
-                return open_directly(index.space_id, search, iterator, raw_key, found, version, sizes)
+                return open_directly(index, search, iterator, raw_key, chunk, found, version, sizes, numbers)
             end
         end
     end
-    return open_cursor(index.space_id, index.id, iterator, raw_key, position_after(index, options))
+    return open_cursor(index, iterator, raw_key, position_after(index, options), chunk)
 end
 
 function methods.tuple_pos(index, ...)
@@ -399,6 +404,12 @@ function methods.tuple_pos(index, ...)
 end
 
 function methods.count(index, key, options)
+    if asks_for_equal(options) then
+        local way, value = look_up_way(index, key)
+        if way then
+            return way.has(value) and 1 or 0
+        end
+    end
     check_index(index, 'count')
     local search, parts = search_way(index, key)
     if search then

@@ -19,11 +19,17 @@ local wait = require('internal.wait')
 local cursor_next = python.cursor_next
 local from_image, HEADER_SIZE = tuples.from_image, tuples.HEADER_SIZE
 local byte_pointer, size_pointer = ffi.typeof('const uint8_t *'), ffi.typeof('const uint32_t *')
-local cast, ffi_string = ffi.cast, ffi.string
+local C, cast, ffi_string = ffi.C, ffi.cast, ffi.string
+local max, min = math.max, math.min
 local raw_tuple = tuples.raw
 
--- The chunks grow, as most loops end after either a few steps or very many. Python knows the size of the first one.
-local FIRST_CHUNK, LARGEST_CHUNK = 16, 512
+-- The chunks grow, as most loops end after either a few steps or very many. The first one has a tuple more than the last
+-- loop over the index took, or twice as many if that loop reached its end: most often one chunk then suffices for the
+-- next loop, too.
+local FIRST_CHUNK, LARGEST_CHUNK, LARGEST_FIRST = 16, 512, 64
+
+-- Index object -> the last loop over it that has begun, while it is in memory.
+local last_loops = setmetatable({}, {__mode = 'kv'})
 
 local function text()
     return '<iterator state>'
@@ -54,16 +60,36 @@ local function take(cursor, blob, sizes)
     cursor.is_last = cursor.reads_ahead and cursor.count < cursor.chunk
 end
 
+-- Returns how often the last one of the first `used` tuples of a chunk is among them.
+local function occurrences(cursor, used)
+    local data, list, position, found = cursor.data, cursor.list, 0, 0
+    local last, size = data + cursor.before, list[used - 1]
+    for place = 0, used - 1 do
+        local length = list[place]
+        if length == size and C.memcmp(data + position, last, HEADER_SIZE + size) == 0 then
+            found = found + 1
+        end
+        position = position + HEADER_SIZE + length
+    end
+    return found
+end
+
 -- Makes the cursor in Python of a loop that began with a direct search, and fetches its next chunk. Returns whether the
 -- rest of the first chunk is still valid.
 local function go_on(cursor, used)
-    local last = ''
-    if used > 0 then
-        last = cursor.tuple and raw_tuple(cursor.tuple)
-            or ffi_string(cursor.data + cursor.before + HEADER_SIZE, cursor.list[used - 1])
+    local last, nth = '', 1
+    if cursor.numbers then
+        last = cursor.numbers
+    elseif used > 0 and cursor.tuple then
+        last = raw_tuple(cursor.tuple)
+    elseif used > 0 then
+        last = ffi_string(cursor.data + cursor.before + HEADER_SIZE, cursor.list[used - 1])
+        if cursor.search.has_many_keys then
+            nth = occurrences(cursor, used)
+        end
     end
     local id, blob, sizes = cursor.search.go_on(
-        cursor.iterator, cursor.key, cursor.count, cursor.version, used, last, cursor.chunk)
+        cursor.iterator, cursor.key, cursor.count, cursor.version, used, last, nth, cursor.chunk)
     if id == true then
         note_place(cursor)
         return true
@@ -116,8 +142,8 @@ local function advance(cursor)
         end
         return
     end
-    if cursor.count > 0 and cursor.chunk < LARGEST_CHUNK then
-        cursor.chunk = cursor.chunk * 4
+    if cursor.count > 0 then
+        cursor.passed, cursor.chunk = cursor.passed + cursor.count, min(cursor.chunk * 4, LARGEST_CHUNK)
     end
     fetch(cursor, cursor.used)
 end
@@ -147,44 +173,55 @@ local function next_tuple(param, cursor)
     return cursor, from_image(cursor.data + position, size)
 end
 
+-- Returns how many tuples the first chunk of a loop over an index should have, at least `least`.
+function M.first_chunk(index, least)
+    local last = last_loops[index]
+    if last == nil then
+        return FIRST_CHUNK
+    end
+    local taken = last.passed + last.used
+    return max(least or FIRST_CHUNK, min((last.is_over and taken * 2 or taken) + 1, LARGEST_FIRST))
+end
+
 -- `wrap` of the module `fun`, which the first loop loads.
 local wrap
 
 -- Returns generator, parameter and state of a loop over the tuples of a cursor.
-local function loop(key, cursor)
+local function loop(index, key, cursor)
+    last_loops[index] = cursor
     wrap = wrap or require('fun').wrap
     return wrap(next_tuple, key, cursor)
 end
 
 -- Returns generator, parameter and state of a loop, as an iterator of `fun`. `after` is a position, '' for the
--- beginning.
-function M.open(space_id, index_id, iterator, key, after)
-    local id, blob, sizes = wait(python.cursor_open(space_id, index_id, iterator, key, after))
+-- beginning; `chunk` is what `first_chunk` has returned.
+function M.open(index, iterator, key, after, chunk)
+    local id, blob, sizes = wait(python.cursor_open(index.space_id, index.id, iterator, key, after, chunk))
     local guard = gc(guard_type(id), close)
     local cursor = setmetatable({
-        id = id, guard = guard, space_id = space_id, chunk = FIRST_CHUNK, used = 0, count = 0, position = 0,
-        reads_ahead = blob ~= nil,
+        id = id, guard = guard, space_id = index.space_id, chunk = chunk, passed = 0, used = 0, count = 0,
+        position = 0, reads_ahead = blob ~= nil,
     }, cursor_mt)
     if blob ~= nil then
         take(cursor, blob, sizes)
     end
-    return loop(key, cursor)
+    return loop(index, key, cursor)
 end
 
 -- Returns what `open` does for a loop that has begun with a direct search; see `begin` of box.direct.
-function M.open_directly(space_id, search, iterator, key, found, version, sizes)
+function M.open_directly(index, search, iterator, key, chunk, found, version, sizes, numbers)
     local fiber = running.fiber
     local cursor = setmetatable({
-        search = search, iterator = iterator, key = key, version = version, space_id = space_id, chunk = FIRST_CHUNK,
-        used = 0, count = 0, position = 0, reads_ahead = true, is_last = true,
-        changes = changes.count, fiber = fiber, switches = fiber.csw, tuple = nil,
+        search = search, iterator = iterator, key = key, version = version, space_id = index.space_id, chunk = chunk,
+        passed = 0, used = 0, count = 0, position = 0, reads_ahead = true, is_last = true,
+        changes = changes.count, fiber = fiber, switches = fiber.csw, tuple = nil, numbers = numbers,
     }, cursor_mt)
     if sizes ~= nil then
         take(cursor, found, sizes)
     elseif found ~= 0 then
         cursor.tuple, cursor.count = found, 1
     end
-    return loop(key, cursor)
+    return loop(index, key, cursor)
 end
 
 return M

@@ -13,6 +13,7 @@ CREATE = """
     s:create_index('loose', {parts = {{2, 'unsigned'}}, unique = false})
     s:create_index('hash', {type = 'HASH', parts = {{1, 'unsigned'}}})
     s:create_index('area', {type = 'RTREE', unique = false, parts = {{3, 'array'}}})
+    s:create_index('bits', {type = 'BITSET', unique = false, parts = {{2, 'unsigned'}}})
     for id = 1, 40 do s:insert{id, id <= 30 and 5 or 6, {id <= 30 and 5 or 6, 5}} end
     function numbers(index, key, iterator, change, step)
         local seen = {}
@@ -92,7 +93,7 @@ def test_a_long_loop_goes_on_after_its_first_tuples(run: Run) -> None:
         await box(CREATE)
         for count in (15, 16, 17, 80, 81):
             await box("s:truncate() for id = 1, ... do s:insert{id, 5, {5, 5}} end", count)
-            for index, key, iterator in LOOPS:
+            for index, key, iterator in (*LOOPS, ("bits", "1", "BITS_ANY_SET")):
                 for change in ("nothing", "fiber.yield"):
                     found = await box(f"return numbers('{index}', {key}, '{iterator}', {change})")
                     assert found == list(range(1, count + 1)), (count, index, key, iterator)
@@ -157,5 +158,92 @@ def test_a_finalizer_that_searches_leaves_the_search_around_it_alone(run: Run) -
             end
             return {wrong, runs > 0}
         """) == [0, True]
+
+    run(body)
+
+
+MANY_KEYS = """
+    math.randomseed(...)
+    local function random(most) return math.random(0, most) end
+    box.schema.func.create('one', {
+        body = 'function(tuple) return {tuple[3]} end', is_deterministic = true, is_sandboxed = true,
+    })
+    box.schema.func.create('many', {
+        body = [[function(tuple)
+            local keys = {}
+            for _, number in ipairs(tuple[2]) do table.insert(keys, {number}) end
+            return keys
+        end]], is_deterministic = true, is_sandboxed = true, opts = {is_multikey = true},
+    })
+    local s = box.schema.space.create('many')
+    s:create_index('pk')
+    local indexes = {
+        s:create_index('elements', {parts = {{'[2][*]', 'unsigned'}}, unique = false}),
+        s:create_index('one', {parts = {{1, 'unsigned'}}, func = 'one', unique = false}),
+        s:create_index('many', {parts = {{1, 'unsigned'}}, func = 'many', unique = false}),
+        s:create_index('area', {type = 'RTREE', parts = {{4, 'array'}}, unique = false}),
+        s:create_index('bits', {type = 'BITSET', parts = {{3, 'unsigned'}}, unique = false}),
+    }
+    local function write(id)
+        local elements = {}
+        for place = 1, random(3) do elements[place] = random(9) end
+        s:replace{id, elements, random(9), {random(9), random(9)}}
+    end
+    for id = 1, 70 do write(id) end
+    local searches = require('box.direct').searches
+    local function seen(index, key, iterator, length, step, change)
+        local found = {}
+        for _, tuple in index:pairs(key, {iterator = iterator}) do
+            table.insert(found, tuple[1])
+            if #found == step then change() end
+            if #found == length then break end
+        end
+        return found
+    end
+    local trees, kinds = {'EQ', 'REQ', 'GE', 'GT', 'LE', 'LT', 'ALL'}, {}
+    kinds.area = {'EQ', 'OVERLAPS', 'GE', 'LE', 'NEIGHBOR', 'ALL'}
+    kinds.bits = {'EQ', 'BITS_ALL_SET', 'BITS_ANY_SET', 'BITS_ALL_NOT_SET', 'ALL'}
+    local wrong = {}
+    for round = 1, 150 do
+        local index = indexes[1 + random(#indexes - 1)]
+        local list = kinds[index.name] or trees
+        local iterator = list[1 + random(#list - 1)]
+        local key = index.name == 'area' and {random(9), random(9)} or random(9)
+        local length, step, id, seed = 1 + random(120), 1 + random(60), 1 + random(69), random(1e6)
+        local kind = random(3)
+        local function change()
+            math.randomseed(seed)
+            if kind == 0 then return end
+            for other = id, id + kind * 2 do
+                if random(2) == 0 then s:delete(other) else write(other) end
+            end
+        end
+        local before = s:select()
+        local function refill()
+            s:truncate()
+            for _, tuple in ipairs(before) do s:replace(tuple) end
+        end
+        refill()
+        local direct = seen(index, key, iterator, length, step, change)
+        refill()
+        index:select({}, {iterator = 'ALL', limit = 1})    -- finds the direct searches of the index
+        local search = searches[index]
+        searches[index] = false
+        local general = seen(index, key, iterator, length, step, change)
+        searches[index] = search
+        if require('json').encode(direct) ~= require('json').encode(general) then
+            table.insert(wrong, {index.name, iterator, key, length, step, direct, general})
+        end
+    end
+    return wrong
+"""
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_loop_that_meets_tuples_often_goes_on_as_a_general_cursor(run: Run, seed: int) -> None:
+    """Indexes of all kinds, with changes in the middle of the loop, and first chunks of many sizes."""
+
+    async def body(box: Box) -> None:
+        assert await box(MANY_KEYS, seed + 1) == []
 
     run(body)
