@@ -15,12 +15,12 @@ local from_images = tuples.from_images
 local type = type
 
 -- Index object -> {find, has, window, format}, or false if the index has no direct look-up. An index is added at its
--- first use. `has(key)` returns whether there is a tuple. `find(key)` puts a tuple into the window and returns its size, or returns salted bytes, or nil: see `finder` in
--- lua/bindings/data.py. The window lives as long as `find`.
+-- first use. `has(key)` returns whether there is a tuple. `find(key)` puts a tuple into the window and returns its size,
+-- or returns salted bytes, or nil: see `look_up_in` in lua/bindings/direct_reads.py. The window lives as long as `find`.
 local by_number, by_string = setmetatable({}, {__mode = 'k'}), setmetatable({}, {__mode = 'k'})
 
--- Index object -> {get, select, count, window, begin, go_on, has_many_keys}, the searches of lua/bindings/direct_reads.py, or false if
--- the index has none.
+-- Index object -> {get, select, count, window, begin, go_on, has_many_keys}, the searches of
+-- lua/bindings/direct_reads.py, or false if the index has none.
 local searches = setmetatable({}, {__mode = 'k'})
 
 -- Space object -> the entry of its primary index in `by_number`, after the first use.
@@ -133,8 +133,9 @@ local function choose(search, iterator, offset, limit, ...)
 end
 M.choose = choose
 
--- Returns the first tuples of a loop, at most `chunk`, and the version of the index: one tuple, 0 for none, or their images, followed by
--- their sizes and, if the index numbers its tuples, the numbers. Returns nil if a general cursor has to find them.
+-- Returns the first tuples of a loop, at most `chunk`, and the version of the index: one tuple, 0 for none, or their
+-- images, followed by their sizes and, if the index numbers its tuples, the numbers. Returns nil if a general cursor has
+-- to find them.
 local function begin(search, iterator, chunk, ...)
     local reads = M.reads
     local found, version, sizes, numbers = search.begin(iterator, chunk, ...)
