@@ -240,7 +240,7 @@ end
 -- it waits.
 local function start_strand(fiber, run, ...)
     local strand = new_strand(fiber, run, ...)
-    strand.for_python = true
+    strand.report = strands.report
     switch(strand)
     if not strand.finished then
         last_activation = last_activation + 1
@@ -263,9 +263,12 @@ function scheduler.start(fiber_id, name, lent, handle, ...)
     return strand.activation, fiber.id
 end
 
+-- Set by box.call_wave: called with the strand of a function of a wave that has begun to wait. Returns true if the wave
+-- goes on with the next request.
+scheduler.call_waits = nil
+
 -- Called by Python: runs a registered function, which serves requests one after another, on a new fiber. Whenever it
--- waits, it is called again on another new fiber, to go on with the next request, if `python.call_waits` returns 1.
--- Then Python also ends the context of the fiber that waits, when `finish` has reported its end.
+-- waits, it is called again on another new fiber, to go on with the next request, if `call_waits` says so.
 -- Returns `true, values...` or `false, error bytes` of the fiber that has ended; or true, if all of them wait.
 function scheduler.start_wave(handle, ...)
     take_woken()
@@ -279,16 +282,21 @@ function scheduler.start_wave(handle, ...)
             return strand.ok, unpack(strand.results, 1, strand.count)
         end
         fiber.has_context = false
-    until python.call_waits(strand.activation, fiber.id) == 0
+    until not scheduler.call_waits(strand)
     return true
 end
 
--- Called by Python: notes that the fiber has a context now, which it returns at its end.
+-- Called by Python: notes that the fiber has a context now, which it returns at its end. Returns the wave and the sync of
+-- a function of a wave that has waited: its end is reported in any case.
 function scheduler.keep_context(id)
     local fiber = fibers[id]
-    if fiber then
-        fiber.has_context = true
+    if fiber == nil then
+        return
+    elseif fiber.wave then
+        fiber.lacks_context = false
+        return fiber.wave, fiber.sync
     end
+    fiber.has_context = true
 end
 
 function scheduler.wakeup(fiber)
