@@ -33,6 +33,8 @@ WOKEN_MAX: Final = 1024
 """The number of tokens ended without a value for which there is room."""
 ANSWERED: Final = 9
 """The number of the cell that is set if functions have ended in this round whose replies are to be taken."""
+WAVE: Final = 10
+"""The number of the cell with the wave of the running function, if its fiber has no context."""
 RUNNING_FIBER: Final = 0
 """The number of the cell with the id of the running fiber."""
 _TICK_WANTED: Final = 1
@@ -61,8 +63,11 @@ class Waves(Protocol):
     """Makes contexts of functions that are called in waves."""
 
     @property
-    def passing_context(self) -> Any:
-        """A Context for an operation of the running function that neither changes nor keeps it."""
+    def is_running(self) -> bool:
+        """True if a function runs that has not waited yet."""
+
+    def passing_context(self, wave: int) -> Any:
+        """Return a Context for an operation of a function that neither changes nor keeps it."""
 
     def make_context(self) -> Any:
         """Make the Context of the running function, which has not waited yet."""

@@ -27,7 +27,7 @@ from box.journal.round import Round
 from box.wire.tarantool_version import PACKAGE_VERSION
 from lua.bindings.fiber import FiberBinding
 from lua.boundary import NoAccess, decode_error, encode_error, error_from_exception
-from lua.fiber import RUNNING_FIBER, WOKEN_MAX, Dispatchers, Scheduler, Value, Waits, Waves
+from lua.fiber import RUNNING_FIBER, WAVE, WOKEN_MAX, Dispatchers, Scheduler, Value, Waits, Waves
 from lua.machine import Machine
 from lua.standard_output import OUTPUT
 from lua.turn_clock import CLOCKS
@@ -43,7 +43,7 @@ REQUEST_FIBER: Final = "main"
 """The name of a fiber that serves a request."""
 # The numbers of cells, see `internal/cells.lua`; 0 is RUNNING_FIBER of lua.fiber, 3 is WOKEN there.
 _TICK_WANTED, _NEXT_ID, _DEAD, _LAZY = 1, 2, 7, 8
-_CELLS = 10
+_CELLS = 11
 
 Values = tuple[Value, ...]
 Ending = Callable[[Values | BoxError], None]
@@ -214,12 +214,13 @@ class Runtime:
         fiber_id = self.cells[RUNNING_FIBER]
         return self.contexts.get(fiber_id) or self._make_context(fiber_id)
 
-    @property
     def passing_ctx(self) -> Any:
-        """A Context of the running Lua fiber for an operation that neither changes nor keeps it."""
-        if self.waves is not None and self.cells[RUNNING_FIBER] == self.cells[_LAZY]:
-            return self.waves.passing_context
-        return self.ctx
+        """Return a Context of the running Lua fiber for an operation that neither changes nor keeps it."""
+        cells = self.cells
+        fiber_id = cells[RUNNING_FIBER]
+        if fiber_id == cells[_LAZY] and self.waves is not None:
+            return self.waves.passing_context(cells[WAVE])
+        return self.contexts.get(fiber_id) or self._make_context(fiber_id)
 
     def context_of(self, fiber_id: int) -> Any:
         """Return the Context of a Lua fiber, made on first use."""
@@ -231,7 +232,7 @@ class Runtime:
         if self.closed:
             return self.new_context()  # for finalizers, which run when the Lua state is freed
         waves, wave = self.waves, None
-        if waves is not None and fiber_id == self.cells[_LAZY]:
+        if waves is not None and fiber_id == self.cells[_LAZY] and waves.is_running:
             ctx = waves.make_context()
             self._lent.add(fiber_id)
             self.cells[_LAZY] = 0

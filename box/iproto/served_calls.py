@@ -55,7 +55,7 @@ class ServedCalls:
         return pos + wave.position, count
 
     def _run(self, connection: ServerConnection, wave: CallWaveLike, data: bytes, pos: int, deadline: float) -> int:
-        caller, seconds = _Caller(self._server, wave, connection), deadline - self._server.turns.clock()
+        caller, seconds = Caller(self._server, wave, connection), deadline - self._server.turns.clock()
         self._running = connection
         try:
             count, outcome = wave.run(caller, connection.session, data, pos, seconds)
@@ -88,7 +88,7 @@ class ServedCalls:
                 connection.reply(replies)
 
 
-class _Caller:
+class Caller:
     """The client of a wave."""
 
     __slots__ = ("_connection", "_server", "_wave")

@@ -26,11 +26,11 @@ from box.data.marks import FIXARRAY
 from box.errors import BoxError
 from box.iproto.output import LARGE_SIZE
 from box.schema.access import may_execute_all
-from box.session import RequestContext
+from box.session import Context, RequestContext
 from box.wire.constants import RequestType
 from lua.bindings.binding import Binding, exported, text
 from lua.boundary import decode_error, encode_error
-from lua.fiber import ANSWERED, WOKEN
+from lua.fiber import ANSWERED, WAVE, WOKEN
 
 if TYPE_CHECKING:
     from box.instance.node import Instance
@@ -55,16 +55,30 @@ _GLOBAL: Final = -1
 _NO_RESULTS: Final = bytes((FIXARRAY,))
 
 
+class _PassingContext(Context):
+    """The context of functions of a wave that have none, for operations that neither change nor keep it."""
+
+    __slots__ = ("_lasting",)
+
+    def __init__(self, session: Session, lasting: Callable[[], Context]) -> None:
+        super().__init__(session)
+        self._lasting = lasting
+
+    @property
+    def lasting(self) -> Context:
+        return self._lasting()
+
+
 class _Wave:
     """What is known of the functions of a wave that have waited. `waiting` is the number of those that have not ended."""
 
     __slots__ = ("client", "credentials", "passing", "session", "waiting")
 
-    def __init__(self, client: CallerLike, session: Session) -> None:
+    def __init__(self, client: CallerLike, session: Session, lasting: Callable[[], Context]) -> None:
         self.client = client
         self.session = session
         self.credentials = session.credentials
-        self.passing: RequestContext | None = None
+        self.passing = _PassingContext(session, lasting)
         self.waiting = 0
 
 
@@ -275,6 +289,10 @@ class CallWave(Binding):
         """True if fibers have not gone on yet whose waits have ended."""
         return self.runtime.cells[WOKEN] > 0
 
+    def _lasting(self) -> Context:
+        ctx: Context = self.runtime.ctx
+        return ctx
+
     def make_context(self) -> _SharedContext:
         session = self._session
         assert session is not None
@@ -289,11 +307,11 @@ class CallWave(Binding):
         return ctx
 
     @property
-    def passing_context(self) -> RequestContext:
-        wave = self._waves[self._number]
-        if wave.passing is None:
-            wave.passing = RequestContext(wave.session, 0)
-        return wave.passing
+    def is_running(self) -> bool:
+        return self._session is not None
+
+    def passing_context(self, wave: int) -> Context:
+        return self._waves[wave].passing
 
     def _note_change(self) -> None:
         self._state[_VERSION] = self.node.schema.version & _U32
@@ -354,7 +372,8 @@ class CallWave(Binding):
         state[_POSITION] = state[_OUTPUT] = self._taken = self._served = 0
         state[_VERSION], state[_LIMITED] = schema.version & _U32, not may_execute_all(credentials)
         number = self._number = state[_WAVE] = (self._number + 1) & _U32
-        wave = self._waves[number] = _Wave(client, session)
+        wave = self._waves[number] = _Wave(client, session, self._lasting)
+        self.runtime.cells[WAVE] = number
         state[_READS] = credentials.is_admin and not self.node.tuples.allows_yield
         self._room, window = client.rooms
         state[_WAITING], state[_ROOM] = 0, max(min(self._room, window), 0)

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from box.instance.node import Instance
     from box.schema.space import Space
     from box.session import Context
-    from box.txn.write_plan import WritePlan
     from lua.runtime import Runtime
 
 _NO_TUPLE = True
@@ -74,7 +73,7 @@ def _storing(name: str, request_type: int) -> Callable[[DataBinding, int, bytes]
         try:
             node, raw = self.node, salted[:-SALT_SIZE]
             space = node.schema.spaces[space_id]
-            ctx = self._contexts.get(self._cells[RUNNING_FIBER]) or self._context_for(space)
+            ctx = self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.passing_ctx()
             dml = node.dml
             store = dml.store_now if dml.has_versions and self._runs_alone() else dml.store
             stored = store(ctx, space, request_type, raw)
@@ -111,7 +110,7 @@ class DataBinding(Binding):
         try:
             if type(key) is bytes:
                 key = key.decode("utf-8", "surrogateescape")
-            ctx = self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
+            ctx = self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.passing_ctx()
             raw = self.node.dml.reads.get(ctx, self.node.schema.spaces[space_id], iid, [key])
             return raw + self._salt() if isinstance(raw, bytes) else raw
         except BoxError as error:
@@ -186,7 +185,7 @@ class DataBinding(Binding):
     def select(self, space_id: int, iid: int, iterator: int, offset: float, limit: float, key: bytes) -> Outcome:
         """Select tuples by a key with salt. Returns their images and sizes."""
         try:
-            node, ctx = self.node, self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
+            node, ctx = self.node, self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.passing_ctx()
             space = node.schema.space(space_id)
             rows = node.dml.reads.select(
                 ctx, space, iid, int(iterator), int(offset), int(limit), unpack(key[:-SALT_SIZE])
@@ -201,7 +200,7 @@ class DataBinding(Binding):
         try:
             if type(value) is bytes:
                 value = value.decode("utf-8", "surrogateescape")
-            node, ctx = self.node, self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
+            node, ctx = self.node, self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.passing_ctx()
             space = node.schema.space(space_id)
             rows = node.dml.reads.select(ctx, space, iid, int(iterator), int(offset), int(limit), [value])
         except BoxError as error:
@@ -387,21 +386,10 @@ class DataBinding(Binding):
     def _store(self, space_id: int, kind: int, request: Request) -> WriteOutcome:
         node = self.node
         space = node.schema.spaces[space_id]
-        ctx = self._contexts.get(self._cells[RUNNING_FIBER])
-        if ctx is None:
-            ctx = self.runtime.ctx if request.index_id else self._context_for(space)
+        ctx = self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.passing_ctx()
         dml = node.dml
         store = dml.store_now if dml.has_versions and self._runs_alone() else dml.store
         return store(ctx, space, kind, request.tuple, request)
-
-    def _context_for(self, space: Space) -> Context:
-        """Return the context for a change by a fiber that has none yet. If the change does nothing with it, a function of a
-        wave needs none of its own.
-        """
-        plan: WritePlan | None = space.write_plan
-        if plan is None or not plan.is_usual or space.on_replace or space.before_replace:
-            return self.runtime.ctx
-        return self.runtime.passing_ctx
 
     def _change(self, space_id: int, kind: int, request: Request) -> Outcome:
         found = self._store(space_id, kind, request)

@@ -20,7 +20,7 @@ local yield_order = require('internal.yield_order')
 local raw_resume = coroutine.resume
 local max, unpack = math.max, unpack
 local show_running, want_tick, count_woken = cells.show_running, cells.want_tick, cells.count_woken
-local is_stopped = cells.is_stopped
+local is_stopped, show_lazy_again = cells.is_stopped, cells.show_lazy_again
 local fibers, new_fiber, new_strand = strands.fibers, strands.new_fiber, strands.new
 local take_coroutine, give_back, IDLE = strands.take_coroutine, strands.give_back, strands.IDLE
 -- A simulation passes a clock. That of the system is cheaper: it costs a fifth of a crossing to Python.
@@ -62,6 +62,9 @@ local function switch(strand)
     end
     running.fiber = fiber
     show_running(fiber.id)
+    if fiber.lacks_context then
+        show_lazy_again(fiber.id, fiber.wave)
+    end
     strand.ready, strand.yielding = false, false
     running.strand, running.outer = strand, previous
     running.depth = running.depth + 1
