@@ -66,9 +66,6 @@ class Waves(Protocol):
     def is_running(self) -> bool:
         """True if a function runs that has not waited yet."""
 
-    def passing_context(self, wave: int) -> Any:
-        """Return a Context for an operation of a function that neither changes nor keeps it."""
-
     def make_context(self) -> Any:
         """Make the Context of the running function, which has not waited yet."""
 

@@ -119,6 +119,7 @@ class Runtime:
         self._lent: set[int] = set()
         self.waves: Waves | None = None
         """Makes the contexts of the functions of waves."""
+        self.passing_contexts: dict[int, Any] = {}  # by wave, see `passing_ctx`
         self._fiber_of: dict[int, int] = {}
         self._activations: dict[int, asyncio.Future[Values] | Ending] = {}
         self._entries: dict[str, int] = {}
@@ -218,8 +219,8 @@ class Runtime:
         """Return a Context of the running Lua fiber for an operation that neither changes nor keeps it."""
         cells = self.cells
         fiber_id = cells[RUNNING_FIBER]
-        if fiber_id == cells[_LAZY] and self.waves is not None:
-            return self.waves.passing_context(cells[WAVE])
+        if fiber_id == cells[_LAZY] and (ctx := self.passing_contexts.get(cells[WAVE])) is not None:
+            return ctx
         return self.contexts.get(fiber_id) or self._make_context(fiber_id)
 
     def context_of(self, fiber_id: int) -> Any:

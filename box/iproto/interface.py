@@ -145,9 +145,9 @@ class CallerLike(Protocol):
     def function_ended(self, ctx: RequestContext, outcome: bytes | BoxError) -> None:
         """Hear of the end of a function without a reply: its results as one encoded array, or its error."""
 
-    def function_writes(self, kind: int, sync: int, write: Pending) -> None:
+    def function_writes(self, sync: int, write: Pending) -> None:
         """Hear of a function that has ended with a write which is not complete; the end of the write is that of the
-        request, which has this type and sync.
+        request, which has this sync.
         """
 
 

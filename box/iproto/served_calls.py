@@ -123,28 +123,26 @@ class Caller:
         """Reply to a function."""
         self._server.dispatcher.function_ended(self._connection, RequestType.CALL, ctx, outcome)
 
-    def function_writes(self, kind: int, sync: int, write: Pending) -> None:
+    def function_writes(self, sync: int, write: Pending) -> None:
         """Reply to a function that has ended with a write when that has ended."""
         self._server.in_flight += 1
-        write.on_done(partial(self._written, kind, sync))
+        write.on_done(partial(self._written, sync))
 
-    def _written(self, kind: int, sync: int, write: Pending) -> None:
+    def _written(self, sync: int, write: Pending) -> None:
         """Reply to a function that has ended with a write. Fibers that earlier writes have woken go on before that."""
         server = self._server
         server.leave()
         if write.error is not None:
-            server.loop.call_soon(self._fail, kind, sync, write.error)
+            server.loop.call_soon(self._fail, sync, write.error)
         elif self._wave.is_behind:
             server.loop.call_soon(self._answer, sync, write)
         else:
             self._answer(sync, write)
 
     def _answer(self, sync: int, write: Pending) -> None:
-        self._server.calls.drain(self._connection)
         assert write.result is not None
         self._connection.reply(reply_tuple(sync, self._server.schema.version, write.result))
 
-    def _fail(self, kind: int, sync: int, error: BoxError) -> None:
-        connection = self._connection
-        ctx = connection.request_context(sync)
-        self._wave.fail(ctx, error, partial(self._server.dispatcher.function_ended, connection, kind, ctx))
+    def _fail(self, sync: int, error: BoxError) -> None:
+        ctx = self._connection.request_context(sync)
+        self._wave.fail(ctx, error, partial(self.function_ended, ctx))

@@ -12,8 +12,10 @@ late     reply packets of functions that have waited
 ```
 
 Lua and Python share this memory. The context of the functions is made when one of them first needs it; the following
-functions use it too, as long as it is left as it was and none of them waits. A function that waits keeps the context; most
-have none. Functions that have waited end in the rounds of fibers, behind each of which their replies are taken together.
+functions use it too, as long as it is left as it was and none of them waits. A function that waits keeps the context.
+
+Reads and usual writes need no context of their own (`Runtime.passing_ctx`), so most functions that wait have none. Lua
+writes their late replies, and Python takes those of all functions that have ended in a round of fibers together.
 """
 
 from __future__ import annotations
@@ -70,15 +72,14 @@ class _PassingContext(Context):
 
 
 class _Wave:
-    """What is known of the functions of a wave that have waited. `waiting` is the number of those that have not ended."""
+    """A wave. `waiting` is the number of its functions that have waited and have not ended."""
 
-    __slots__ = ("client", "credentials", "passing", "session", "waiting")
+    __slots__ = ("client", "credentials", "session", "waiting")
 
-    def __init__(self, client: CallerLike, session: Session, lasting: Callable[[], Context]) -> None:
+    def __init__(self, client: CallerLike, session: Session) -> None:
         self.client = client
         self.session = session
         self.credentials = session.credentials
-        self.passing = _PassingContext(session, lasting)
         self.waiting = 0
 
 
@@ -216,7 +217,7 @@ class CallWave(Binding):
 
     @exported("call_keeps_context")
     def keeps_context(self) -> int:
-        """Leave the context to the last function, which waits. Returns 1 if the wave may go on with the next request."""
+        """Leave the context to the last function, which waits. Returns 1 if the wave may go on."""
         wave, ctx = self._waves[self._number], self.context
         if ctx is not None:
             ctx.settle()
@@ -226,8 +227,8 @@ class CallWave(Binding):
 
     @exported("call_ended")
     def ended(self, number: int, sync: float, fiber_id: int, is_right: bool, value: bytes) -> None:
-        """Pass on the end of a function that has waited, which needs more than a reply: its results as one encoded array,
-        or its error.
+        """Pass on how a function has ended that has waited and needs more than a reply: its results as one encoded
+        array, or its error.
         """
         self.take_late()
         wave, ctx = self._waves[number], self.runtime.contexts.get(fiber_id) or self.make_context_of(number, sync)
@@ -252,25 +253,30 @@ class CallWave(Binding):
         wave = self._waves[number]
         wave.waiting -= count
         if not wave.waiting:
-            del self._waves[number]
+            self._forget(number)
+
+    def _forget(self, number: int) -> None:
+        del self._waves[number], self.runtime.passing_contexts[number]
 
     @exported("call_ends_with")
     def ends_with(self, token: int) -> int | None:
         """Reply to the last function when the write of `token`, its last act, has ended. Returns as `is_clean` does;
         or None if the function has to wait, because the write runs triggers, or has no result or a large one.
         """
-        waits = self._waits
-        write = waits.last_write
+        write = self._waits.last_write
         assert write is not None
-        if write.done or write.may_be_cancelled or write.result is None or len(write.result) >= LARGE_SIZE:
+        if write.done or write.may_be_cancelled or (result := write.result) is None or len(result) >= LARGE_SIZE:
             return None
-        waits.forget_token(token)
-        write.take_callers()
-        state = self._state
-        self._waves[self._number].client.function_writes(state[_KIND], self.sync, write)
-        self._room -= 1
-        state[_ROOM] = max(min(state[_ROOM], self._room), 0)
-        return self.is_clean() if state[_WAITING] < self._room else _DIRTY
+        self._waits.forget_token(token)
+        write.forget_callers()
+        state, room = self._state, self._room - 1
+        self._waves[self._number].client.function_writes(int(self._sync[0]), write)
+        self._room = room
+        if room < state[_ROOM]:
+            state[_ROOM] = max(room, 0)
+        if state[_WAITING] >= room:
+            return _DIRTY
+        return _CLEAN if self.context is None else self.is_clean()
 
     def fail(self, ctx: RequestContext, error: BoxError, ended: Callable[[BoxError], None]) -> None:
         """Pass to `ended` the error with which a function ends whose last write has failed with `error`."""
@@ -286,8 +292,9 @@ class CallWave(Binding):
 
     @property
     def is_behind(self) -> bool:
-        """True if fibers have not gone on yet whose waits have ended."""
-        return self.runtime.cells[WOKEN] > 0
+        """True if fibers have not gone on yet whose waits have ended, or there are replies that were not taken yet."""
+        cells = self.runtime.cells
+        return cells[WOKEN] > 0 or cells[ANSWERED] > 0 or self._session is not None
 
     def _lasting(self) -> Context:
         ctx: Context = self.runtime.ctx
@@ -309,9 +316,6 @@ class CallWave(Binding):
     @property
     def is_running(self) -> bool:
         return self._session is not None
-
-    def passing_context(self, wave: int) -> Context:
-        return self._waves[wave].passing
 
     def _note_change(self) -> None:
         self._state[_VERSION] = self.node.schema.version & _U32
@@ -372,7 +376,8 @@ class CallWave(Binding):
         state[_POSITION] = state[_OUTPUT] = self._taken = self._served = 0
         state[_VERSION], state[_LIMITED] = schema.version & _U32, not may_execute_all(credentials)
         number = self._number = state[_WAVE] = (self._number + 1) & _U32
-        wave = self._waves[number] = _Wave(client, session, self._lasting)
+        wave = self._waves[number] = _Wave(client, session)
+        self.runtime.passing_contexts[number] = _PassingContext(session, self._lasting)
         self.runtime.cells[WAVE] = number
         state[_READS] = credentials.is_admin and not self.node.tuples.allows_yield
         self._room, window = client.rooms
@@ -386,7 +391,7 @@ class CallWave(Binding):
             if wave.waiting:
                 client.functions_wait(wave.waiting)
             else:
-                del self._waves[number]
+                self._forget(number)
             self._count()
             session.sync = self.sync
         return self._served, outcome

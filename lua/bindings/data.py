@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from box.index import Index
     from box.instance.node import Instance
     from box.schema.space import Space
-    from box.session import Context
     from lua.runtime import Runtime
 
 _NO_TUPLE = True
