@@ -232,12 +232,12 @@ class Runtime:
             raise RuntimeError("no Lua fiber is running")
         if self.closed:
             return self.new_context()  # for finalizers, which run when the Lua state is freed
-        waves, wave = self.waves, None
+        waves = self.waves
         if waves is not None and fiber_id == self.cells[_LAZY] and waves.is_running:
             ctx = waves.make_context()
             self._lent.add(fiber_id)
             self.cells[_LAZY] = 0
-        elif waves is None or (wave := self._keep_context(fiber_id)) is None:
+        elif (wave := self._keep_context(fiber_id)) is None or waves is None:
             ctx = self.new_context()
         else:
             ctx = waves.make_context_of(*wave)
