@@ -142,26 +142,27 @@ local function put_reply(pos, sync, count, size)
     put_be32(pos + 31, count)
 end
 
--- Moves the reply of a function that has waited from `pos` in `output` to the end of `late`.
+-- Moves the reply of a function that has waited from `pos` in `output` to the end of `late`, and returns the number of
+-- replies there. Returns nil if there is no room for it, or replies of another wave.
 local function move_reply(pos, size, wave)
-    local place = state[LATE_SIZE]
+    local place, count = state[LATE_SIZE], state[LATE_COUNT]
+    if count > 0 and (state[LATE_WAVE] ~= wave or place + size > output_size) then
+        return nil
+    end
     ffi.copy(late + place, output + pos, size)
-    state[LATE_WAVE], state[LATE_COUNT], state[LATE_SIZE] = wave, state[LATE_COUNT] + 1, place + size
+    state[LATE_WAVE], state[LATE_COUNT], state[LATE_SIZE] = wave, count + 1, place + size
     if size > state[LARGEST] then
         state[LARGEST] = size
     end
+    return count + 1
 end
 
--- Returns whether `late` has no room for another reply, or replies of another wave.
-local function is_full(size, wave)
-    return state[LATE_COUNT] > 0 and (state[LATE_WAVE] ~= wave or state[LATE_SIZE] + size > output_size)
-end
-
--- Counts a function that waits. Returns whether the wave may go on with the request at the position that is reached.
+-- Counts a function that waits. Returns the number of the wave, the sync of the function, and whether the wave may go on
+-- with the request at the position that is reached.
 local function count_waiting(limit)
     local waiting = state[WAITING] + 1
     state[WAITING] = waiting
-    return waiting < state[ROOM] and state[POS] < limit and state[CHANGED] == 0
+    return state[WAVE], syncs[0], waiting < state[ROOM] and state[POS] < limit and state[CHANGED] == 0
 end
 
 local function take(sync, kind, stop)
@@ -305,11 +306,14 @@ local function answer_late(fiber, count, pos, size, large)
     if not fiber.lacks_context then    -- Python looks at the context; the header of an array precedes the results
         return ffi.string(output + (pos + REPLY_SIZE - 5), size - REPLY_SIZE + 5)
     end
-    if is_full(size, fiber.wave) then
+    local replies = move_reply(pos, size, fiber.wave)
+    if replies == nil then
         python.call_take_late()
+        replies = move_reply(pos, size, fiber.wave)
     end
-    move_reply(pos, size, fiber.wave)
-    cells.show_answered()
+    if replies == 1 then
+        cells.show_answered()
+    end
     return ANSWERED
 end
 
@@ -393,12 +397,15 @@ end
 
 -- Notes that a function waits. It keeps its context, if Python has made one for it.
 function scheduler.call_waits(strand)
-    local fiber = strand.fiber
+    local fiber, may_go_on = strand.fiber, nil
     strand.report = report_late
-    fiber.wave, fiber.sync, fiber.lacks_context = get_state(WAVE), syncs[0], lacks_context(fiber.id)
+    fiber.wave, fiber.sync, may_go_on = count_waiting(limit)
+    fiber.lacks_context = lacks_context(fiber.id)
     cells.show_lazy(0)
-    local may_go_on = fiber.lacks_context or python.call_keeps_context() == 1
-    return count_waiting(limit) and may_go_on and seconds() - start <= budget
+    if not fiber.lacks_context and python.call_keeps_context() == 0 then
+        return false
+    end
+    return may_go_on and seconds() - start <= budget
 end
 
 local function begin(size, time)
