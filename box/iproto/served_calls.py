@@ -1,10 +1,11 @@
 """Fast path for CALL and EVAL: all such requests of one read are run with a single entry into Lua.
 
 The node's wave (`CallWaveLike`) takes packets of the usual form, runs their functions one after another and makes the
-replies. A function that waits is replied to at its end, as on the general path (`Dispatcher`), and the wave goes on. A
-function that ends with a write (`return space:replace{...}`) has its reply when the write ends, without a wait. A wave
-stops at the first function that needs more than a reply: one that has failed, has left a transaction open or has large
-results. Such a function is finished here. A packet of unusual form takes the general path from the beginning.
+replies. When a function waits, the wave goes on. The wave also makes the replies of functions that have waited, and
+passes on together those of all functions that have ended in one round of fibers. A function that ends with a write (`return
+space:replace{...}`) has its reply when the write ends, without a wait. A wave stops at the first function that needs
+more than a reply: one that has failed, has left a transaction open or has large results. Such a function is finished
+here, also if it has waited. A packet of unusual form takes the general path from the beginning.
 """
 
 from __future__ import annotations
