@@ -2,10 +2,10 @@
 
 The node's wave (`CallWaveLike`) takes packets of the usual form, runs their functions one after another and makes the
 replies. When a function waits, the wave goes on. The wave also makes the replies of functions that have waited, and
-passes on together those of all functions that have ended in one round of fibers. A function that ends with a write (`return
-space:replace{...}`) has its reply when the write ends, without a wait. A wave stops at the first function that needs
-more than a reply: one that has failed, has left a transaction open or has large results. Such a function is finished
-here, also if it has waited. A packet of unusual form takes the general path from the beginning.
+passes on together those of all functions that have ended in one round of fibers. A function that ends with a write
+(`return space:replace{...}`) has its reply when the write ends, without a wait. A wave stops at the first function that
+needs more than a reply: one that has failed, has left a transaction open or has large results. Such a function is
+finished here, also if it has waited. A packet of unusual form takes the general path from the beginning.
 """
 
 from __future__ import annotations
