@@ -95,6 +95,11 @@ class Context:
         self.txn: Transaction | None = None
         self.error: BoxError | None = None
 
+    @property
+    def lasting(self) -> Context:
+        """The context for work that changes or keeps its context: this one, unless it serves many fibers at once."""
+        return self
+
     @classmethod
     def admin(cls, credentials: Credentials, session_type: str = "background", session_id: int = 0) -> Context:
         """Return a context for the node's own work, in a session of its own; `credentials` are those of the user

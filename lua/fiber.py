@@ -31,6 +31,10 @@ CLOCKS_READ: Final = 6
 """The number of the cell that is set if fibers have read a clock in this turn: see `lua/turn_clock.py`."""
 WOKEN_MAX: Final = 1024
 """The number of tokens ended without a value for which there is room."""
+ANSWERED: Final = 9
+"""The number of the cell that is set if functions have ended in this round whose replies are to be taken."""
+WAVE: Final = 10
+"""The number of the cell with the wave of the running function, if its fiber has no context."""
 RUNNING_FIBER: Final = 0
 """The number of the cell with the id of the running fiber."""
 _TICK_WANTED: Final = 1
@@ -55,6 +59,20 @@ class Scheduler(Protocol):
     def is_alone(self) -> bool: ...
 
 
+class Waves(Protocol):
+    """Makes contexts of functions that are called in waves."""
+
+    @property
+    def is_running(self) -> bool:
+        """True if a function runs that has not waited yet."""
+
+    def make_context(self) -> Any:
+        """Make the Context of the running function, which has not waited yet."""
+
+    def make_context_of(self, wave: int, sync: float) -> Any:
+        """Make the Context of a function that has waited."""
+
+
 class Waits:
     """Tokens, timers and ticks of one runtime. All methods run in the loop's thread."""
 
@@ -73,6 +91,8 @@ class Waits:
         self._round = fiber_round
         self._is_running = False
         self.on_unexpected: Callable[[BaseException], None] | None = None
+        self.on_answered: Callable[[], None] = lambda: None
+        """Called after each round of fibers in which functions have ended whose replies are to be taken."""
         self._lua: Scheduler | None = None
         self._last_token = 0
         self.last_write: Pending | None = None
@@ -129,6 +149,8 @@ class Waits:
                 fiber_round.is_held = True
                 more = self._lua.run()
                 fiber_round.is_held = False
+                if self._cells[ANSWERED]:
+                    self.on_answered()
                 journal, has_written = fiber_round.journal, bool(self._after_round)
                 if more and not fiber_round.is_interrupted:
                     break
@@ -139,6 +161,8 @@ class Waits:
                     break
         finally:
             self._is_running = fiber_round.is_held = fiber_round.is_interrupted = False
+            if self._cells[ANSWERED]:
+                self.on_answered()
             if fiber_round.journal is not None:
                 fiber_round.journal.flush_later()
                 fiber_round.journal = None

@@ -28,7 +28,7 @@ from box.wire.tarantool_version import PACKAGE_VERSION
 from lua.answers import LuaAnswer
 from lua.bindings.fiber import FiberBinding
 from lua.boundary import NoAccess, decode_error, encode_error, error_from_exception
-from lua.fiber import RUNNING_FIBER, WOKEN_MAX, Dispatchers, Scheduler, Value, Waits
+from lua.fiber import RUNNING_FIBER, WAVE, WOKEN_MAX, Dispatchers, Scheduler, Value, Waits, Waves
 from lua.machine import Machine
 from lua.standard_output import OUTPUT
 from lua.turn_clock import CLOCKS
@@ -44,7 +44,7 @@ REQUEST_FIBER: Final = "main"
 """The name of a fiber that serves a request."""
 # The numbers of cells, see `internal/cells.lua`; 0 is RUNNING_FIBER of lua.fiber, 3 is WOKEN there.
 _TICK_WANTED, _NEXT_ID, _DEAD, _LAZY = 1, 2, 7, 8
-_CELLS = 9
+_CELLS = 11
 
 Values = tuple[Value, ...]
 Ending = Callable[[Values | BoxError], None]
@@ -120,8 +120,9 @@ class Runtime:
         self.contexts: dict[int, Any] = {}
         """The contexts by the id of their fiber; other modules only read them."""
         self._lent: set[int] = set()
-        self._make_lent: Callable[[], Any] | None = None
-        """Makes the Context of the running fiber of a wave (the one in the cell `_LAZY`) when it is first needed."""
+        self.waves: Waves | None = None
+        """Makes the contexts of the functions of waves."""
+        self.passing_contexts: dict[int, Any] = {}  # by wave, see `passing_ctx`
         self._fiber_of: dict[int, int] = {}
         self._activations: dict[int, asyncio.Future[Values] | Ending] = {}
         self._entries: dict[str, int] = {}
@@ -217,6 +218,14 @@ class Runtime:
         fiber_id = self.cells[RUNNING_FIBER]
         return self.contexts.get(fiber_id) or self._make_context(fiber_id)
 
+    def passing_ctx(self) -> Any:
+        """Return a Context of the running Lua fiber for an operation that neither changes nor keeps it."""
+        cells = self.cells
+        fiber_id = cells[RUNNING_FIBER]
+        if fiber_id == cells[_LAZY] and (ctx := self.passing_contexts.get(cells[WAVE])) is not None:
+            return ctx
+        return self.contexts.get(fiber_id) or self._make_context(fiber_id)
+
     def context_of(self, fiber_id: int) -> Any:
         """Return the Context of a Lua fiber, made on first use."""
         return self.contexts.get(fiber_id) or self._make_context(fiber_id)
@@ -224,16 +233,18 @@ class Runtime:
     def _make_context(self, fiber_id: int) -> Any:
         if fiber_id == 0:
             raise RuntimeError("no Lua fiber is running")
-        make = self._make_lent
-        if make is None or fiber_id != self.cells[_LAZY]:
-            ctx = self.new_context()
-            if self.closed:
-                return ctx  # for finalizers, which run when the Lua state is freed
-            self._keep_context(fiber_id)
-        else:
-            ctx = make()
+        if self.closed:
+            return self.new_context()  # for finalizers, which run when the Lua state is freed
+        waves = self.waves
+        if waves is not None and fiber_id == self.cells[_LAZY] and waves.is_running:
+            ctx = waves.make_context()
             self._lent.add(fiber_id)
             self.cells[_LAZY] = 0
+        elif (wave := self._keep_context(fiber_id)) is None or waves is None:
+            ctx = self.new_context()
+        else:
+            ctx = waves.make_context_of(*wave)
+            self._lent.add(fiber_id)
         self.contexts[fiber_id] = ctx
         self._fiber_of[id(ctx)] = fiber_id
         return ctx
@@ -277,7 +288,7 @@ class Runtime:
         self.cells[_NEXT_ID] = max(wanted, int(highest) + 1, *(fiber_id + 1 for fiber_id in self.contexts))
 
     def fiber_ended(self, fiber_id: int) -> None:
-        """Forget the Context of a fiber that has ended; Lua calls it, except for fibers of a wave that have waited."""
+        """Forget the Context of a fiber that has ended. Lua calls it, and `waves` for functions that have waited."""
         ctx = self.contexts.pop(fiber_id, None)
         if ctx is None:
             return
@@ -393,27 +404,16 @@ class Runtime:
         else:
             self._activations[status] = ended
 
-    def start_wave(self, make_context: Callable[[], Any], handle: int, *args: Value) -> Any:
-        """Run a registered function on a new fiber. Whenever the function waits, the bound function
-        `call_waits(activation, fiber id)` decides whether another fiber begins with it.
-
-        `make_context` makes the Context of the running fiber when it is first needed.
+    def start_wave(self, handle: int, *args: Value) -> Any:
+        """Run a registered function on a new fiber, and on others if it waits; see `box.call_wave`.
 
         Returns `(True, values...)` or `(False, error bytes)` if a fiber has ended without waiting, or True if all of
-        them wait. A fiber that waits passes its outcome to the callback of `tell_end`, which calls `fiber_ended`.
+        them wait.
         """
-        self._make_lent = make_context
-        try:
-            outcome = self._start_wave(handle, *args)
-        finally:
-            self._make_lent = None
+        outcome = self._start_wave(handle, *args)
         if self.cells[_TICK_WANTED]:
             self.waits.schedule_tick()
         return outcome
-
-    def tell_end(self, activation: int, ended: Ending) -> None:
-        """Pass the values or the error of a call that waits to `ended`."""
-        self._activations[activation] = ended
 
     async def call_raw(self, handle: int, *args: Value, ctx: Any = None, name: str = REQUEST_FIBER) -> Values:
         """Call a registered function with plain values on a new fiber, and return its values."""

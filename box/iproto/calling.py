@@ -62,22 +62,23 @@ class CallWindow:
         """Seconds without a result after which to call `widen`."""
         return _PATIENCE if self.room < self._allowed else _LARGE_PATIENCE
 
-    def begin(self) -> None:
-        """Count a call that has begun to wait."""
-        self.running += 1
+    def begin(self, count: int = 1) -> None:
+        """Count calls that have begun to wait."""
+        self.running += count
 
-    def end(self, size: int) -> None:
-        """Count the end of a call with `size` bytes of results, and adapt the window."""
-        self.running -= 1
-        self.ended += 1
+    def end(self, size: int, count: int = 1) -> None:
+        """Count the end of calls whose results have up to `size` bytes each, and adapt the window."""
+        self.running -= count
+        self.ended += count
         expected = self.expected
-        if expected:
+        for _ in range(count):
+            if expected <= size:
+                break
             expected -= expected // _DECAY
         self.expected = expected = size if size > expected else expected
-        if (self.room + 1) * expected <= RESULTS_SIZE:
-            self.room += 1
-        else:
-            self.room = min(self.room + 1, self._allowed)
+        self.room += count
+        if self.room * expected > RESULTS_SIZE:
+            self.room = min(self.room, self._allowed)
 
     def widen(self) -> None:
         """Double the window, because no call has ended for a while."""
@@ -103,17 +104,22 @@ class CallingHalf(SendingHalf):
         """Remove a reason to stop, and serve input again if no reason is left."""
         raise NotImplementedError
 
-    def call_waits(self) -> None:
-        """Count a function that has begun to wait."""
-        self._calls.begin()
+    @property
+    def room_for_calls(self) -> int:
+        """The number of functions that may begin to wait before input is stopped."""
+        return self._calls.room - self._calls.running
+
+    def call_waits(self, count: int = 1) -> None:
+        """Count functions that have begun to wait."""
+        self._calls.begin(count)
         if self._calls.is_full:
             self._stop(Stop.CALLS)
             self._set_timer()
 
-    def call_ended(self, size: int) -> None:
-        """Count the end of a function that has waited; `size` is that of its results in bytes."""
+    def call_ended(self, size: int, count: int = 1) -> None:
+        """Count the end of functions that have waited; `size` is that of their largest results in bytes."""
         calls = self._calls
-        calls.end(size)
+        calls.end(size, count)
         if self._stopped & Stop.CALLS and not calls.is_full:
             self._resume(Stop.CALLS)
 

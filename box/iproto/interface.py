@@ -125,6 +125,32 @@ class TransactionsLike(Protocol):
     def rollback_open(self, ctx: Context, txn: Transaction) -> None: ...
 
 
+class CallerLike(Protocol):
+    """The client of a wave."""
+
+    @property
+    def rooms(self) -> tuple[int, int]:
+        """The number of requests that may still wait for something, and that of functions of this client."""
+
+    @property
+    def takes_calls(self) -> bool:
+        """False if no further function shall run for now."""
+
+    def functions_wait(self, count: int) -> None:
+        """Hear how many functions of a wave wait."""
+
+    def functions_ended(self, replies: bytes, count: int, largest: int) -> None:
+        """Hear of the end of functions that have waited: their replies, with the size of the largest one."""
+
+    def function_ended(self, ctx: RequestContext, outcome: bytes | BoxError) -> None:
+        """Hear of the end of a function without a reply: its results as one encoded array, or its error."""
+
+    def function_writes(self, sync: int, write: Pending) -> None:
+        """Hear of a function that has ended with a write which is not complete; the end of the write is that of the
+        request, which has this sync.
+        """
+
+
 class CallWaveLike(Protocol):
     """Runs the functions of many requests at once; see `lua.bindings.call_wave`."""
 
@@ -142,15 +168,10 @@ class CallWaveLike(Protocol):
 
     def take_replies(self) -> bytes: ...
 
+    def take_late(self) -> None: ...
+
     def run(
-        self,
-        session: Session,
-        data: bytes,
-        start: int,
-        seconds: float,
-        on_wait: Callable[[RequestContext], bool],
-        on_end: Callable[[int, RequestContext, bytes | BoxError], None],
-        on_write: Callable[[int, int, Pending], bool],
+        self, client: CallerLike, session: Session, data: bytes, start: int, seconds: float
     ) -> tuple[int, bytes | BoxError | None]: ...
 
     @property

@@ -1,10 +1,11 @@
 """Fast path for CALL and EVAL: all such requests of one read are run with a single entry into Lua.
 
 The node's wave (`CallWaveLike`) takes packets of the usual form, runs their functions one after another and makes the
-replies. A function that waits is replied to at its end, as on the general path (`Dispatcher`), and the wave goes on. A
-function that ends with a write (`return space:replace{...}`) has its reply when the write ends, without a wait. A wave
-stops at the first function that needs more than a reply: one that has failed, has left a transaction open or has large
-results. Such a function is finished here. A packet of unusual form takes the general path from the beginning.
+replies. When a function waits, the wave goes on. The wave also makes the replies of functions that have waited, and
+passes on together those of all functions that have ended in one round of fibers. A function that ends with a write
+(`return space:replace{...}`) has its reply when the write ends, without a wait. A wave stops at the first function that
+needs more than a reply: one that has failed, has left a transaction open or has large results. Such a function is
+finished here, also if it has waited. A packet of unusual form takes the general path from the beginning.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from box.iproto.interface import CallWaveLike
+from box.wire.constants import RequestType
 from box.wire.reply import reply_tuple
 
 if TYPE_CHECKING:
@@ -54,23 +56,10 @@ class ServedCalls:
         return pos + wave.position, count
 
     def _run(self, connection: ServerConnection, wave: CallWaveLike, data: bytes, pos: int, deadline: float) -> int:
-        server, clock = self._server, self._server.turns.clock
-        dispatcher = server.dispatcher
-
-        on_end = partial(dispatcher.function_ended, connection)
-
-        def on_wait(ctx: RequestContext) -> bool:
-            dispatcher.function_waits(connection, ctx)
-            return connection.takes_calls and server.in_flight <= server.limit and clock() < deadline
-
-        def on_write(kind: int, sync: int, write: Pending) -> bool:
-            server.in_flight += 1
-            write.on_done(partial(self._written, wave, connection, kind, sync))
-            return server.in_flight <= server.limit
-
+        caller, seconds = Caller(self._server, wave, connection), deadline - self._server.turns.clock()
         self._running = connection
         try:
-            count, outcome = wave.run(connection.session, data, pos, deadline - clock(), on_wait, on_end, on_write)
+            count, outcome = wave.run(caller, connection.session, data, pos, seconds)
         except Exception as bug:
             if not wave.position:
                 return 0  # the general path finds the exact error
@@ -84,34 +73,77 @@ class ServedCalls:
             connection.reply(replies)
         if outcome is not None:
             assert wave.context is not None
-            dispatcher.function_ended(connection, wave.kind, wave.context, outcome)
+            caller.function_ended(wave.context, outcome)
         return count
 
-    def _written(self, wave: CallWaveLike, connection: ServerConnection, kind: int, sync: int, write: Pending) -> None:
+    def drain(self, connection: ServerConnection) -> None:
+        """Send the replies that waves have made so far, because an out-of-band message must not overtake them."""
+        functions = self._server.node.functions
+        wave = None if functions is None else functions.wave
+        if wave is None:
+            return
+        wave.take_late()
+        if self._running is connection:
+            replies = wave.take_replies()
+            if replies:
+                connection.reply(replies)
+
+
+class Caller:
+    """The client of a wave."""
+
+    __slots__ = ("_connection", "_server", "_wave")
+
+    def __init__(self, server: IprotoServer, wave: CallWaveLike, connection: ServerConnection) -> None:
+        self._server = server
+        self._wave = wave
+        self._connection = connection
+
+    @property
+    def rooms(self) -> tuple[int, int]:
+        """The number of requests that may still wait for something, and that of functions of this client."""
+        server = self._server
+        return server.limit - server.in_flight + 1, self._connection.room_for_calls
+
+    @property
+    def takes_calls(self) -> bool:
+        return self._connection.takes_calls
+
+    def functions_wait(self, count: int) -> None:
+        """Count functions that have begun to wait."""
+        self._server.in_flight += count
+        self._connection.call_waits(count)
+
+    def functions_ended(self, replies: bytes, count: int, largest: int) -> None:
+        """Send the replies of functions that have waited; `largest` is the size of the largest one."""
+        self._server.leave(count)
+        self._connection.reply(replies)
+        self._connection.call_ended(largest, count)
+
+    def function_ended(self, ctx: RequestContext, outcome: bytes | BoxError) -> None:
+        """Reply to a function."""
+        self._server.dispatcher.function_ended(self._connection, RequestType.CALL, ctx, outcome)
+
+    def function_writes(self, sync: int, write: Pending) -> None:
+        """Reply to a function that has ended with a write when that has ended."""
+        self._server.in_flight += 1
+        write.on_done(partial(self._written, sync))
+
+    def _written(self, sync: int, write: Pending) -> None:
         """Reply to a function that has ended with a write. Fibers that earlier writes have woken go on before that."""
         server = self._server
         server.leave()
         if write.error is not None:
-            server.loop.call_soon(self._fail, wave, connection, kind, sync, write.error)
-        elif wave.is_behind:
-            server.loop.call_soon(self._answer, connection, sync, write)
+            server.loop.call_soon(self._fail, sync, write.error)
+        elif self._wave.is_behind:
+            server.loop.call_soon(self._answer, sync, write)
         else:
-            self._answer(connection, sync, write)
+            self._answer(sync, write)
 
-    def _answer(self, connection: ServerConnection, sync: int, write: Pending) -> None:
-        self.drain(connection)
+    def _answer(self, sync: int, write: Pending) -> None:
         assert write.result is not None
-        connection.reply(reply_tuple(sync, self._server.schema.version, write.result))
+        self._connection.reply(reply_tuple(sync, self._server.schema.version, write.result))
 
-    def _fail(self, wave: CallWaveLike, connection: ServerConnection, kind: int, sync: int, error: BoxError) -> None:
-        ctx = connection.request_context(sync)
-        wave.fail(ctx, error, partial(self._server.dispatcher.function_ended, connection, kind, ctx))
-
-    def drain(self, connection: ServerConnection) -> None:
-        """Send the replies that a wave has made so far, because an out-of-band message must not overtake them."""
-        if self._running is connection:
-            functions = self._server.node.functions
-            wave = None if functions is None else functions.wave
-            replies = b"" if wave is None else wave.take_replies()
-            if replies:
-                connection.reply(replies)
+    def _fail(self, sync: int, error: BoxError) -> None:
+        ctx = self._connection.request_context(sync)
+        self._wave.fail(ctx, error, partial(self.function_ended, ctx))

@@ -205,9 +205,9 @@ class IprotoServer:
         """Set `readahead`, in bytes."""
         self.input.resize(int(size))
 
-    def leave(self) -> None:
-        """Count the end of a request in flight."""
-        self.in_flight -= 1
+    def leave(self, count: int = 1) -> None:
+        """Count the end of requests in flight."""
+        self.in_flight -= count
         if self._waiting:
             self._schedule_admission()
 

@@ -448,6 +448,7 @@ class Dml:
         return stop
 
     def _write_generally(self, ctx: Context, space: Space, request: Request) -> Outcome:
+        ctx = ctx.lasting
         if request.row is None and self.refuses_writes and not (space.is_temporary or space.is_local):
             raise self.txns.refused(client_error(ErrorCode.READONLY))
         self.counters[request.type] += 1

@@ -81,7 +81,14 @@ class Pending:
         callbacks = self._callbacks
         if callbacks is not None:
             self._callbacks = None
-            _call(callbacks, self)
+            if isinstance(callbacks, list):
+                _call(callbacks, self)
+            else:
+                callbacks(self)
+
+    def forget_callers(self) -> None:
+        """Call none of the callbacks registered so far."""
+        self._callbacks = None
 
     def take_callers(self) -> Callers:
         """Hand over the callbacks registered so far to the caller, who has to call them; the end calls only later

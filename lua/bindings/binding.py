@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from box.errors import BoxError
 from box.txn.pending import Pending
 from lua.boundary import encode_error
+from lua.fiber import RUNNING_FIBER
 
 if TYPE_CHECKING:
     from box.instance.node import Instance
@@ -133,19 +134,20 @@ class Binding:
             self.note_error(self.runtime.context_of(fiber_id), error)
             raise
 
-    def after(self, ctx: Context, outcome: Pending | bytes | None, result: Outcome) -> Outcome:
+    def after(self, outcome: Pending | bytes | None, result: Outcome) -> Outcome:
         """Return `result`, or, if a write or commit is pending, a token that wakes with `result` when that has
         ended.
         """
-        return self.later(ctx, outcome, lambda _: result) if isinstance(outcome, Pending) else result
+        return self.later(outcome, lambda _: result) if isinstance(outcome, Pending) else result
 
-    def later(self, ctx: Context, pending: Pending, shape: Shape | None) -> Outcome:
+    def later(self, pending: Pending, shape: Shape | None) -> Outcome:
         """Return a token that wakes with `shape(result)` when `pending` ends, or with nothing if `shape` is None.
 
         If it has ended already, the fiber still waits for the end of this round: a write to the log always yields.
         """
         token = self._waits.new_token(pending.cancel if pending.may_be_cancelled else None)
-        told = partial(self._ended, ctx, token, shape)  # cheaper than a closure, which would need six cells
+        # Cheaper than a closure, which would need six cells.
+        told = partial(self._ended, self.runtime.cells[RUNNING_FIBER], token, shape)
         if pending.done:
             self._waits.after_round(partial(told, pending))
         else:
@@ -153,9 +155,10 @@ class Binding:
         self._waits.last_write = pending
         return token
 
-    def _ended(self, ctx: Context, token: int, shape: Shape | None, pending: Pending) -> None:
+    def _ended(self, fiber_id: int, token: int, shape: Shape | None, pending: Pending) -> None:
         if pending.error is not None:
-            self.note_error(ctx, pending.error)
+            if not self.runtime.closed:
+                self.note_error(self.runtime.context_of(fiber_id), pending.error)
             self.runtime.fail(token, pending.error)
         elif shape is None or (result := shape(pending.result)) is None:
             self._waits.wake_plainly(token)

@@ -1,49 +1,55 @@
 """The Python half of `box.call_wave`: runs the calls of one read of a client with one entry into Lua.
 
 ```
-state    uint32 x 8   position after the last packet taken, bytes of replies, CALLs, EVALs, type of the last request,
-                      schema version, whether the dictionary has changed, whether the user may not execute everything
+state    uint32 x 16  position after the last packet taken, bytes of replies, CALLs, EVALs, type of the last request,
+                      schema version, whether the dictionary has changed, whether the user may not execute everything;
+                      number of the wave, whether functions may use direct reads, how many of them wait, how many may;
+                      of late replies: their wave, their number and bytes, the bytes of the largest
 sync     double       the sync of the last request
 input    packets as they came
 output   reply packets
+late     reply packets of functions that have waited
 ```
 
 Lua and Python share this memory. The context of the functions is made when one of them first needs it; the following
-functions use it too, as long as it is left as it was and none of them waits.
+functions use it too, as long as it is left as it was and none of them waits. A function that waits keeps the context.
+
+Reads and usual writes need no context of their own (`Runtime.passing_ctx`), so most functions that wait have none. Lua
+writes their late replies, and Python takes those of all functions that have ended in a round of fibers together.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from box.data.marks import FIXARRAY
 from box.errors import BoxError
 from box.iproto.output import LARGE_SIZE
 from box.schema.access import may_execute_all
-from box.session import RequestContext
-from box.txn.pending import Pending
+from box.session import Context, RequestContext
 from box.wire.constants import RequestType
 from lua.bindings.binding import Binding, exported, text
 from lua.boundary import decode_error, encode_error
-from lua.fiber import WOKEN
+from lua.fiber import ANSWERED, WAVE, WOKEN
 
 if TYPE_CHECKING:
     from box.instance.node import Instance
+    from box.iproto.interface import CallerLike
     from box.schema.access import Credentials
     from box.schema.schema import Schema
     from box.session import Session
     from lua.runtime import Runtime, Values
 
 _POSITION, _OUTPUT, _CALLS, _EVALS, _KIND, _VERSION, _CHANGED, _LIMITED = range(8)
-_STATE_SIZE: Final = 8
+_WAVE, _READS, _WAITING, _ROOM, _LATE_WAVE, _LATE_COUNT, _LATE_SIZE, _LARGEST = range(8, 16)
+_STATE_SIZE: Final = 16
 _INPUT_SIZE: Final = 65536
 _OUTPUT_SIZE: Final = 131072
 """The most bytes of packets (input) and of replies (output) in one wave; the rest comes in the next wave."""
 _U32: Final = 0xFFFFFFFF
-"""A mask: the schema version has 32 bits in the shared memory, as in replies."""
+"""A mask: values in the shared memory have 32 bits, as the schema version in replies has."""
 _CLEAN, _DIRTY, _OPEN = range(3)
 _DONE, _IN_TRANSACTION = range(2)
 _GLOBAL: Final = -1
@@ -51,18 +57,30 @@ _GLOBAL: Final = -1
 _NO_RESULTS: Final = bytes((FIXARRAY,))
 
 
-OnWait = Callable[[RequestContext], bool]
-"""Called with the context of a function that has begun to wait. Returns True if the wave may go on."""
+class _PassingContext(Context):
+    """The context of functions of a wave that have none, for operations that neither change nor keep it."""
+
+    __slots__ = ("_lasting",)
+
+    def __init__(self, session: Session, lasting: Callable[[], Context]) -> None:
+        super().__init__(session)
+        self._lasting = lasting
+
+    @property
+    def lasting(self) -> Context:
+        return self._lasting()
 
 
-OnEnd = Callable[[int, RequestContext, bytes | BoxError], None]
-"""Called at the end of a function that has waited, with the request type, its context and its results as one encoded
-array, or its error."""
+class _Wave:
+    """A wave. `waiting` is the number of its functions that have waited and have not ended."""
 
+    __slots__ = ("client", "credentials", "session", "waiting")
 
-OnWrite = Callable[[int, int, Pending], bool]
-"""Called when the function of a request has returned the result of a write that is not complete, with the request
-type, the sync and the write. Returns True if the wave may go on."""
+    def __init__(self, client: CallerLike, session: Session) -> None:
+        self.client = client
+        self.session = session
+        self.credentials = session.credentials
+        self.waiting = 0
 
 
 class _SharedContext(RequestContext):
@@ -106,38 +124,45 @@ class CallWave(Binding):
         self._sync_memory = (ctypes.c_double * 1)()
         self._input_memory = (ctypes.c_uint8 * _INPUT_SIZE)()
         self._output_memory = (ctypes.c_uint8 * _OUTPUT_SIZE)()
+        self._late_memory = (ctypes.c_uint8 * _OUTPUT_SIZE)()
         self._state = memoryview(self._state_memory).cast("B").cast("I")
         self._sync = memoryview(self._sync_memory).cast("B").cast("d")
         self._input = memoryview(self._input_memory).cast("B")
         self._output = memoryview(self._output_memory).cast("B")
+        self._late = memoryview(self._late_memory).cast("B")
         self._taken = 0
         """The number of bytes of replies that were taken already."""
         self._served = 0
         self._session: Session | None = None
         """The session of the running wave, or None."""
+        self._number = 0
+        self._waves: dict[int, _Wave] = {}
+        """The running wave, and those with functions that wait, by their numbers."""
         self._credentials: Credentials | None = None
         self._owner: Credentials | None = None
         """The rights of the running function, or None if it has those of the session."""
         self._schema: Schema | None = None
-        self._size = 0
-        """The bytes of packets in `input`."""
-        self._on_wait: OnWait | None = None
-        """Called by the running wave for each function that waits; None between waves."""
-        self._on_end: OnEnd | None = None
-        """Called at the end of each such function."""
-        self._on_write: OnWrite | None = None
-        """Called by the running wave for each function that ends with a write; None between waves."""
+        self._room = 0
+        """The number of requests that may wait for something, less that of functions which have ended with writes."""
         self.context: _SharedContext | None = None
         super().__init__(runtime, node)
         node.stats.settle = self._count
+        runtime.waves = self
+        runtime.waits.on_answered = self.take_late
         self._entry = 0
 
     @exported("call_wave_memory")
-    def memory(self) -> tuple[float, float, float, float, int]:
-        """Return the addresses of the shared memory, and the size of the output."""
-        memories = (self._state_memory, self._sync_memory, self._input_memory, self._output_memory)
-        state, sync, read, written = (float(ctypes.addressof(memory)) for memory in memories)
-        return state, sync, read, written, _OUTPUT_SIZE
+    def memory(self) -> tuple[float, float, float, float, float, int]:
+        """Return the addresses of the shared memory, and the size of the output and of the late replies."""
+        memories = (
+            self._state_memory,
+            self._sync_memory,
+            self._input_memory,
+            self._output_memory,
+            self._late_memory,
+        )
+        state, sync, read, written, late = (float(ctypes.addressof(memory)) for memory in memories)
+        return state, sync, read, written, late, _OUTPUT_SIZE
 
     @exported("call_look_up")
     def look_up(self, name: bytes) -> int | tuple[int, bool] | None:
@@ -190,37 +215,68 @@ class CallWave(Binding):
             ctx.credentials, self._owner = mine, None
         return _CLEAN
 
-    @exported("call_waits")
-    def goes_on(self, activation: int, fiber_id: int) -> int:
-        """Note that the last function waits. Returns 1 if the wave goes on with the next request."""
-        state, session, on_wait, on_end = self._state, self._session, self._on_wait, self._on_end
-        assert session is not None
-        assert on_wait is not None
-        assert on_end is not None
-        ctx: _SharedContext = self.context or self.runtime.context_of(fiber_id)
-        ctx.settle()
+    @exported("call_keeps_context")
+    def keeps_context(self) -> int:
+        """Leave the context to the last function, which waits. Returns 1 if the wave may go on."""
+        wave, ctx = self._waves[self._number], self.context
+        if ctx is not None:
+            ctx.settle()
+            ctx.has_waited = True
         self.context = self._owner = None
-        self.runtime.tell_end(activation, partial(self._told, on_end, state[_KIND], ctx, fiber_id))
-        may_go_on = on_wait(ctx)
-        is_done = state[_POSITION] >= self._size or state[_CHANGED] or session.credentials is not self._credentials
-        return int(may_go_on and not is_done)
+        return int(wave.client.takes_calls and wave.session.credentials is self._credentials)
+
+    @exported("call_ended")
+    def ended(self, number: int, sync: float, fiber_id: int, is_right: bool, value: bytes) -> None:
+        """Pass on how a function has ended that has waited and needs more than a reply: its results as one encoded
+        array, or its error.
+        """
+        self.take_late()
+        wave, ctx = self._waves[number], self.runtime.contexts.get(fiber_id) or self.make_context_of(number, sync)
+        self.runtime.fiber_ended(fiber_id)
+        self._leave(number, 1)
+        wave.client.function_ended(ctx, value if is_right else decode_error(value))
+
+    @exported("call_take_late")
+    def take_late(self) -> None:
+        """Send the replies of functions that have waited, and have ended since the last call."""
+        state = self._state
+        count = state[_LATE_COUNT]
+        self.runtime.cells[ANSWERED] = 0
+        if count:
+            number, replies, largest = state[_LATE_WAVE], bytes(self._late[: state[_LATE_SIZE]]), state[_LARGEST]
+            state[_LATE_COUNT] = state[_LATE_SIZE] = state[_LARGEST] = 0
+            client = self._waves[number].client
+            self._leave(number, count)
+            client.functions_ended(replies, count, largest)
+
+    def _leave(self, number: int, count: int) -> None:
+        wave = self._waves[number]
+        wave.waiting -= count
+        if not wave.waiting:
+            self._forget(number)
+
+    def _forget(self, number: int) -> None:
+        del self._waves[number], self.runtime.passing_contexts[number]
 
     @exported("call_ends_with")
     def ends_with(self, token: int) -> int | None:
         """Reply to the last function when the write of `token`, its last act, has ended. Returns as `is_clean` does;
         or None if the function has to wait, because the write runs triggers, or has no result or a large one.
         """
-        waits = self._waits
-        write = waits.last_write
+        write = self._waits.last_write
         assert write is not None
-        if write.done or write.may_be_cancelled or write.result is None or len(write.result) >= LARGE_SIZE:
+        if write.done or write.may_be_cancelled or (result := write.result) is None or len(result) >= LARGE_SIZE:
             return None
-        waits.forget_token(token)
-        write.take_callers()
-        on_write = self._on_write
-        assert on_write is not None
-        may_go_on = on_write(self.kind, self.sync, write)
-        return self.is_clean() if may_go_on else _DIRTY
+        self._waits.forget_token(token)
+        write.forget_callers()
+        state, room = self._state, self._room - 1
+        self._waves[self._number].client.function_writes(int(self._sync[0]), write)
+        self._room = room
+        if room < state[_ROOM]:
+            state[_ROOM] = max(room, 0)
+        if state[_WAITING] >= room:
+            return _DIRTY
+        return _CLEAN if self.context is None else self.is_clean()
 
     def fail(self, ctx: RequestContext, error: BoxError, ended: Callable[[BoxError], None]) -> None:
         """Pass to `ended` the error with which a function ends whose last write has failed with `error`."""
@@ -236,15 +292,30 @@ class CallWave(Binding):
 
     @property
     def is_behind(self) -> bool:
-        """True if fibers have not gone on yet whose waits have ended."""
-        return self.runtime.cells[WOKEN] > 0
+        """True if fibers have not gone on yet whose waits have ended, or there are replies that were not taken yet."""
+        cells = self.runtime.cells
+        return cells[WOKEN] > 0 or cells[ANSWERED] > 0 or self._session is not None
 
-    def _make_context(self) -> _SharedContext:
+    def _lasting(self) -> Context:
+        ctx: Context = self.runtime.ctx
+        return ctx
+
+    def make_context(self) -> _SharedContext:
         session = self._session
         assert session is not None
         ctx = self.context = _SharedContext(session, self._sync)
         session.sync = int(self._sync[0])
         return ctx
+
+    def make_context_of(self, wave: int, sync: float) -> RequestContext:
+        found = self._waves[wave]
+        ctx = RequestContext(found.session, int(sync))
+        ctx.credentials, ctx.has_waited = found.credentials, True
+        return ctx
+
+    @property
+    def is_running(self) -> bool:
+        return self._session is not None
 
     def _note_change(self) -> None:
         self._state[_VERSION] = self.node.schema.version & _U32
@@ -282,21 +353,12 @@ class CallWave(Binding):
         return bytes(self._output[start : self._taken])
 
     def run(
-        self,
-        session: Session,
-        data: bytes,
-        start: int,
-        seconds: float,
-        on_wait: OnWait,
-        on_end: OnEnd,
-        on_write: OnWrite,
+        self, client: CallerLike, session: Session, data: bytes, start: int, seconds: float
     ) -> tuple[int, bytes | BoxError | None]:
         """Serve the requests of `data` from `start` on for about `seconds`.
 
-        `on_wait(context)` is called for each function that waits, and returns whether the wave may go on;
-        `on_end(type, context, outcome)` is called at the end of this function. `on_write(type, sync, write)` is called
-        for each function that has ended with a write that is not complete, and returns whether the wave may go on; the
-        end of the write is that of the request.
+        `client` limits how many functions wait. It is told of their number before the end of this method, and of their
+        ends later; and of each function that ends with a write that is not complete.
 
         Returns the number of requests taken, and the outcome of the last one: None if its reply is among the others or
         it waits; otherwise its results as one encoded array, or its error. Unless the outcome is None, `context` is the
@@ -308,17 +370,28 @@ class CallWave(Binding):
         schema = self.node.schema
         if schema is not self._schema:
             self._attach(schema)
-        size = self._size = min(len(data) - start, _INPUT_SIZE)
+        size = min(len(data) - start, _INPUT_SIZE)
         self._input[:size] = data[start : start + size] if start or size < len(data) else data
         state = self._state
         state[_POSITION] = state[_OUTPUT] = self._taken = self._served = 0
         state[_VERSION], state[_LIMITED] = schema.version & _U32, not may_execute_all(credentials)
+        number = self._number = state[_WAVE] = (self._number + 1) & _U32
+        wave = self._waves[number] = _Wave(client, session)
+        self.runtime.passing_contexts[number] = _PassingContext(session, self._lasting)
+        self.runtime.cells[WAVE] = number
+        state[_READS] = credentials.is_admin and not self.node.tuples.allows_yield
+        self._room, window = client.rooms
+        state[_WAITING], state[_ROOM] = 0, max(min(self._room, window), 0)
         self._session, self._credentials, self._owner, self.context = session, credentials, None, None
-        self._on_wait, self._on_end, self._on_write = on_wait, on_end, on_write
         try:
-            outcome = self._outcome(self.runtime.start_wave(self._make_context, self._entry, size, seconds))
+            outcome = self._outcome(self.runtime.start_wave(self._entry, size, seconds))
         finally:
-            self._session = self._on_wait = self._on_end = self._on_write = None
+            self._session = None
+            wave.waiting = state[_WAITING]
+            if wave.waiting:
+                client.functions_wait(wave.waiting)
+            else:
+                self._forget(number)
             self._count()
             session.sync = self.sync
         return self._served, outcome
@@ -330,16 +403,11 @@ class CallWave(Binding):
         is_right, value = outcome
         if is_right and value == _DONE:
             return None
-        ctx = self.context or self._make_context()
+        ctx = self.context or self.make_context()
         ctx.settle()
         if is_right:
             return _NO_RESULTS if value == _IN_TRANSACTION else cast(bytes, value)
         return decode_error(value)
-
-    def _told(self, on_end: OnEnd, kind: int, ctx: RequestContext, fiber_id: int, outcome: Values | BoxError) -> None:
-        """End the context of a function that has waited, and pass its results or its error on."""
-        self.runtime.fiber_ended(fiber_id)
-        on_end(kind, ctx, outcome if isinstance(outcome, BoxError) else cast(bytes, outcome[0]))
 
     def _attach(self, schema: Schema) -> None:
         self._schema = schema

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from box.index import Index
     from box.instance.node import Instance
     from box.schema.space import Space
-    from box.session import Context
     from lua.runtime import Runtime
 
 _NO_TUPLE = True
@@ -72,14 +71,15 @@ def _storing(name: str, request_type: int) -> Callable[[DataBinding, int, bytes]
     def store(self: DataBinding, space_id: int, salted: bytes) -> Outcome:
         try:
             node, raw = self.node, salted[:-SALT_SIZE]
-            ctx = self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
+            space = node.schema.spaces[space_id]
+            ctx = self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.passing_ctx()
             dml = node.dml
             store = dml.store_now if dml.has_versions and self._runs_alone() else dml.store
-            stored = store(ctx, node.schema.spaces[space_id], request_type, raw)
+            stored = store(ctx, space, request_type, raw)
             if stored is raw:
                 return None
             if isinstance(stored, Pending):
-                return self.later(ctx, stored, None if stored.result is raw else self._with_salt)
+                return self.later(stored, None if stored.result is raw else self._with_salt)
             return self._with_salt(stored)
         except (BoxError, KeyError) as error:
             return self._refused(error, space_id)
@@ -109,7 +109,7 @@ class DataBinding(Binding):
         try:
             if type(key) is bytes:
                 key = key.decode("utf-8", "surrogateescape")
-            ctx = self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
+            ctx = self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.passing_ctx()
             raw = self.node.dml.reads.get(ctx, self.node.schema.spaces[space_id], iid, [key])
             return raw + self._salt() if isinstance(raw, bytes) else raw
         except BoxError as error:
@@ -184,7 +184,7 @@ class DataBinding(Binding):
     def select(self, space_id: int, iid: int, iterator: int, offset: float, limit: float, key: bytes) -> Outcome:
         """Select tuples by a key with salt. Returns their images and sizes."""
         try:
-            node, ctx = self.node, self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
+            node, ctx = self.node, self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.passing_ctx()
             space = node.schema.space(space_id)
             rows = node.dml.reads.select(
                 ctx, space, iid, int(iterator), int(offset), int(limit), unpack(key[:-SALT_SIZE])
@@ -199,7 +199,7 @@ class DataBinding(Binding):
         try:
             if type(value) is bytes:
                 value = value.decode("utf-8", "surrogateescape")
-            node, ctx = self.node, self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
+            node, ctx = self.node, self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.passing_ctx()
             space = node.schema.space(space_id)
             rows = node.dml.reads.select(ctx, space, iid, int(iterator), int(offset), int(limit), [value])
         except BoxError as error:
@@ -344,11 +344,8 @@ class DataBinding(Binding):
                 place = place.decode("utf-8", "surrogateescape")
             ops = [[_CODES.get(code) or text(code), place, argument]]
             request = Request(UPDATE, b"", values, ops, int(iid), 1)
-            node, ctx = self.node, self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
-            dml = node.dml
-            store = dml.store_now if dml.has_versions and self._runs_alone() else dml.store
-            found = store(ctx, node.schema.spaces[space_id], UPDATE, b"", request)
-            return found + self._salt() if type(found) is bytes else self._found(ctx, found)
+            found = self._store(space_id, UPDATE, request)
+            return found + self._salt() if type(found) is bytes else self._found(found)
         except (BoxError, KeyError) as error:
             return self._refused(error, space_id)
 
@@ -380,24 +377,26 @@ class DataBinding(Binding):
                 place = place.decode("utf-8", "surrogateescape")
             ops = [[_CODES.get(code) or text(code), place, argument]]
             request = Request(UPSERT, salted[:-SALT_SIZE], _NO_KEY, ops, 0, 1)
-            node, ctx = self.node, self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
-            dml = node.dml
-            store = dml.store_now if dml.has_versions and self._runs_alone() else dml.store
-            found = store(ctx, node.schema.spaces[space_id], UPSERT, request.tuple, request)
-            return _NO_TUPLE if found is None else self._found(ctx, found)
+            found = self._store(space_id, UPSERT, request)
+            return _NO_TUPLE if found is None else self._found(found)
         except (BoxError, KeyError) as error:
             return self._refused(error, space_id)
 
-    def _change(self, space_id: int, kind: int, request: Request) -> Outcome:
-        node, ctx = self.node, self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
+    def _store(self, space_id: int, kind: int, request: Request) -> WriteOutcome:
+        node = self.node
+        space = node.schema.spaces[space_id]
+        ctx = self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.passing_ctx()
         dml = node.dml
         store = dml.store_now if dml.has_versions and self._runs_alone() else dml.store
-        found = store(ctx, node.schema.spaces[space_id], kind, request.tuple, request)
-        return found + self._salt() if type(found) is bytes else self._found(ctx, found)
+        return store(ctx, space, kind, request.tuple, request)
 
-    def _found(self, ctx: Context, found: WriteOutcome) -> Outcome:
+    def _change(self, space_id: int, kind: int, request: Request) -> Outcome:
+        found = self._store(space_id, kind, request)
+        return found + self._salt() if type(found) is bytes else self._found(found)
+
+    def _found(self, found: WriteOutcome) -> Outcome:
         """Return to Lua what a write has returned: a tuple with salt, True for none, or a token."""
-        return self.later(ctx, found, self._with_salt) if isinstance(found, Pending) else self._with_salt(found)
+        return self.later(found, self._with_salt) if isinstance(found, Pending) else self._with_salt(found)
 
     def _with_salt(self, raw: bytes | None) -> Outcome:
         return _NO_TUPLE if raw is None else raw + self._salt()

@@ -82,6 +82,7 @@ class FunctionBinding(Binding):
 
     def _run(self, entry: str, ctx: Context, ended: FunctionEnd, *args: bytes | int) -> None:
         def told(outcome: Values | BoxError) -> None:
+            self.wave.take_late()  # the replies of functions that have ended before this one
             ended(outcome if isinstance(outcome, BoxError) else cast(bytes, outcome[0]))
 
         if ctx.txn is not None:  # the request belongs to a stream

@@ -31,7 +31,7 @@ class SequenceBinding(Binding):
             outcome = self.node.dml.write(ctx, self.node.schema.space(space_id), request)
         finally:
             ctx.credentials = before
-        return self.after(ctx, outcome, result)
+        return self.after(outcome, result)
 
     def _writable(self, sequence_id: int) -> Sequence:
         sequence = self.node.schema.sequence(int(sequence_id))

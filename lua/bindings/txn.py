@@ -51,7 +51,7 @@ class TxnBinding(Binding):
             pending = dml.commit_now(ctx) if has_no_readers else self.node.txns.commit(ctx)
         except BoxError as error:
             return self.failure(error)
-        return None if pending is None else self.later(ctx, pending, None)
+        return None if pending is None else self.later(pending, None)
 
     @guarded("txn_rollback")
     def rollback(self) -> Outcome:
@@ -61,7 +61,7 @@ class TxnBinding(Binding):
         if txn is None:
             return None
         self.node.txns.rollback(ctx)
-        return None if txn.done else self.later(ctx, txn, None)
+        return None if txn.done else self.later(txn, None)
 
     @exported("txn_on_yield")
     def on_yield(self) -> None:

@@ -2,7 +2,8 @@
 --
 -- Python (lua/bindings/call_wave.py) puts packets into `input`. Functions get their arguments from there, and replies
 -- are written to `output`. They run in one fiber as long as none waits. One that waits keeps its fiber, and the next
--- request begins another (`start_wave` of internal.scheduler).
+-- request begins another (`start_wave` of internal.scheduler). The reply of one that has waited is written to `late`, which
+-- Python reads behind each round of fibers. Only if it has failed, has a context or a large result, Python hears of it.
 --
 -- A wave ends, and Python continues, before a packet of an unusual form; after a function that has failed, left a
 -- transaction open, looked at its fiber, changed its user or the dictionary, or made a large result; when too many
@@ -12,15 +13,16 @@ local ffi = require('ffi')
 local bit = require('bit')
 local decoder = require('internal.msgpack_decode')
 local forget_fiber = require('box.direct').forget_fiber
-local lacks_context = require('internal.cells').lacks_context
+local cells = require('internal.cells')
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local registry = require('internal.registry')
 local outermost = require('internal.outermost')
-local running = require('internal.scheduler').running
+local scheduler = require('internal.scheduler')
 local wait = require('internal.wait')
 
 local band, rshift, tobit = bit.band, bit.rshift, bit.tobit
+local lacks_context, running = cells.lacks_context, scheduler.running
 local check = decoder.check
 local find, compile = entry.find, entry.compile
 local decode_args_at, encode_args, encode_args_at = msgpack.decode_args_at, msgpack.encode_args, msgpack.encode_args_at
@@ -34,14 +36,17 @@ local M = {}
 -- box.call sets this: runs a function by its name, as a request does.
 M.call_by_name = nil
 
-local state_address, sync_address, input_address, output_address, output_size = python.call_wave_memory()
+local state_address, sync_address, input_address, output_address, late_address, output_size = python.call_wave_memory()
 local state, syncs = ffi.cast('uint32_t *', state_address), ffi.cast('double *', sync_address)
 local input, output = ffi.cast('const uint8_t *', input_address), ffi.cast('uint8_t *', output_address)
+local late = ffi.cast('uint8_t *', late_address)
 
 -- Places in `state`: the positions after the last packet and after the replies, the number of requests of each type
 -- since Python has read them, the type of the last request, the schema version, 1 once the dictionary has changed, and 1
--- for a user who may not execute everything.
+-- for a user who may not execute everything; the number of the wave, 1 if its functions may use direct reads, how many of
+-- them wait, and how many may. For `late`: the wave, the number and the bytes of the replies, the size of the largest.
 local POS, OUT, CALLS, EVALS, KIND, VERSION, CHANGED, LIMITED = 0, 1, 2, 3, 4, 5, 6, 7
+local WAVE, READS, WAITING, ROOM, LATE_WAVE, LATE_COUNT, LATE_SIZE, LARGEST = 8, 9, 10, 11, 12, 13, 14, 15
 local CALL, EVAL = 0x0a, 0x08
 local FUNCTION_NAME, EXPRESSION, TUPLE = 0x22, 0x27, 0x21
 -- ce <u32 length> 83 00 ce <u32 0> 01 cf <u64 sync> 05 ce <u32 schema version> 81 30 dd <u32 count>, see
@@ -55,8 +60,8 @@ local REPLY_SIZE = 35
 local ARGS_MAX = 4096
 -- A wave ends at this many bytes of replies, so that there is always room for another that is not large.
 local ENOUGH = output_size / 2
--- The results of a wave, see `serve`.
-local DONE, IN_TRANSACTION = 0, 1
+-- The results of a wave, see `serve`. ANSWERED is that of a function that has waited, whose reply is in `late`.
+local DONE, IN_TRANSACTION, ANSWERED = 0, 1, true
 -- The results of `call_is_clean`.
 local CLEAN, OPEN = 0, 2
 
@@ -135,6 +140,29 @@ local function put_reply(pos, sync, count, size)
     put_be32(pos + 18, sync - high * 0x100000000)
     put_be32(pos + 24, state[VERSION])
     put_be32(pos + 31, count)
+end
+
+-- Moves the reply of a function that has waited from `pos` in `output` to the end of `late`, and returns the number of
+-- replies there. Returns nil if there is no room for it, or replies of another wave.
+local function move_reply(pos, size, wave)
+    local place, count = state[LATE_SIZE], state[LATE_COUNT]
+    if count > 0 and (state[LATE_WAVE] ~= wave or place + size > output_size) then
+        return nil
+    end
+    ffi.copy(late + place, output + pos, size)
+    state[LATE_WAVE], state[LATE_COUNT], state[LATE_SIZE] = wave, count + 1, place + size
+    if size > state[LARGEST] then
+        state[LARGEST] = size
+    end
+    return count + 1
+end
+
+-- Counts a function that waits. Returns the number of the wave, the sync of the function, and whether the wave may go on
+-- with the request at the position that is reached.
+local function count_waiting(limit)
+    local waiting = state[WAITING] + 1
+    state[WAITING] = waiting
+    return state[WAVE], syncs[0], waiting < state[ROOM] and state[POS] < limit and state[CHANGED] == 0
 end
 
 local function take(sync, kind, stop)
@@ -267,19 +295,44 @@ function M.ends_with(token)
     return verdict_of_write ~= nil
 end
 
+-- Writes the reply of a function that has waited. No wave runs now, so `output` is free. The results are at their place in
+-- it, `pos`, if the function has begun to wait while they were encoded.
+local function answer_late(fiber, count, pos, size, large)
+    if size == nil then
+        return large
+    end
+    put_reply(pos, fiber.sync, count, size)
+    size = size + REPLY_SIZE
+    if not fiber.lacks_context then    -- Python looks at the context; the header of an array precedes the results
+        return ffi.string(output + (pos + REPLY_SIZE - 5), size - REPLY_SIZE + 5)
+    end
+    local replies = move_reply(pos, size, fiber.wave)
+    if replies == nil then
+        python.call_take_late()
+        replies = move_reply(pos, size, fiber.wave)
+    end
+    if replies == 1 then
+        cells.show_answered()
+    end
+    return ANSWERED
+end
+
 -- Writes the reply of a request. Returns nil if the wave may continue, else the result of `serve`.
 local function answer(strand, sync, ...)
-    if strand.activation then    -- the function has waited, so Python waits for its results
-        return encode_args(...)
+    local fiber, pos = strand.fiber, get_state(OUT)
+    if fiber.wave then
+        return answer_late(fiber, select('#', ...), 0, encode_args_at(output + REPLY_SIZE, output_size - REPLY_SIZE, ...))
     end
-    local pos = get_state(OUT)
     if verdict_of_write then    -- the reply follows the end of the write
         local verdict = verdict_of_write
         verdict_of_write = nil
         return (verdict ~= CLEAN or get_state(CHANGED) ~= 0) and DONE or nil
     end
     local size, large = encode_args_at(output + (pos + REPLY_SIZE), output_size - pos - REPLY_SIZE, ...)
-    local fiber, verdict = strand.fiber, CLEAN
+    if fiber.wave then
+        return answer_late(fiber, select('#', ...), pos, size, large)
+    end
+    local verdict = CLEAN
     if not lacks_context(fiber.id) then
         verdict = call_is_clean()
         if verdict == OPEN then
@@ -329,10 +382,34 @@ local function answer_call_of_owner(strand, sync, name, handle, args)
     return result
 end
 
--- The time when the wave began, in seconds.
-local start = 0
+-- The time when the wave began, and how long it may take, in seconds; the end of its packets.
+local start, budget, limit = 0, 0, 0
 
-local function begin()
+-- `report` of a strand whose function has waited: tells Python of its end, unless the reply is in `late`.
+local function report_late(strand, ok, result)
+    local fiber = strand.fiber
+    if not ok then
+        python.call_ended(fiber.wave, fiber.sync, fiber.id, false, (require('internal.error').encode(result)))
+    elseif result ~= ANSWERED then
+        python.call_ended(fiber.wave, fiber.sync, fiber.id, true, result)
+    end
+end
+
+-- Notes that a function waits. It keeps its context, if Python has made one for it.
+function scheduler.call_waits(strand)
+    local fiber, may_go_on = strand.fiber, nil
+    strand.report = report_late
+    fiber.wave, fiber.sync, may_go_on = count_waiting(limit)
+    fiber.lacks_context = lacks_context(fiber.id)
+    cells.show_lazy(0)
+    if not fiber.lacks_context and python.call_keeps_context() == 0 then
+        return false
+    end
+    return may_go_on and seconds() - start <= budget
+end
+
+local function begin(size, time)
+    limit, budget = size, time
     start = seconds()
     if get_state(CHANGED) ~= 0 then
         plain_names, plain_count = {}, 0
@@ -340,21 +417,22 @@ local function begin()
     end
 end
 
--- Called by Python, and again behind each function that waits: serves the packets that are left up to `limit` of
--- `input`, until the wave has taken about `budget` seconds. Returns DONE if Python shall handle the next packet,
--- IN_TRANSACTION if the last function has left one open, or the bytes of the results of the last function. Raises the
--- error of the last function.
-local function serve(limit, budget)
+-- Called by Python, and again behind each function that waits: serves the packets that are left up to `size` of
+-- `input`, until the wave has taken about `time` seconds. Returns DONE if Python shall handle the next packet,
+-- IN_TRANSACTION if the last function has left one open, ANSWERED, or the bytes of the results of the last function as an
+-- array. Raises the error of the last function.
+local function serve(size, time)
     local strand, pos, result = running.strand, get_state(POS), nil
     if pos == 0 then
-        begin()
+        begin(size, time)
     end
+    running.fiber.reads_directly = get_state(READS) == 1
     repeat
-        local sync, kind, at, size, args, stop = read_packet(pos, limit)
+        local sync, kind, at, length, args, stop = read_packet(pos, limit)
         if sync == nil then
             return DONE
         end
-        local text = get_text(at, size)
+        local text = get_text(at, length)
         current = text
         if kind == EVAL then
             if get_state(LIMITED) ~= 0 then

@@ -5,8 +5,10 @@ local shared = require('internal.shared')
 -- In order: the id of the running fiber; whether a tick is wanted; the id of the next fiber; the number of tokens in
 -- `internal.woken` that have ended without a value; 1 once there will be no other tick; 1 if the tick shall end after
 -- the running fiber; 1 while the clocks of the turn are valid; 1 once the process has ended, which a simulated process
--- does while its state still exists; the id of the fiber whose context is made when it is first needed, or 0.
+-- does while its state still exists; the id of the fiber whose context is made when it is first needed, or 0; 1 if there
+-- are replies of functions that have waited; the number of the wave of the fiber without a context. See box.call_wave.
 local RUNNING_FIBER, TICK_WANTED, NEXT_ID, WOKEN, CLOSED, STOP, CLOCKS_READ, DEAD, LAZY = 0, 1, 2, 3, 4, 5, 6, 7, 8
+local ANSWERED, WAVE = 9, 10
 local FIRST_ID = 101
 
 shared[NEXT_ID] = FIRST_ID
@@ -75,9 +77,19 @@ function cells.show_lazy(id)
     shared[LAZY] = id
 end
 
+-- Shows a fiber without a context, and the wave of its function, which has waited.
+function cells.show_lazy_again(id, wave)
+    shared[LAZY], shared[WAVE] = id, wave
+end
+
 -- Returns whether the context of the fiber with this id, given to `show_lazy` before, has still to be made.
 function cells.lacks_context(id)
     return shared[LAZY] == id
+end
+
+-- Notes that there are replies, which Python takes behind this round.
+function cells.show_answered()
+    shared[ANSWERED] = 1
 end
 
 function cells.clocks_hold()

@@ -20,7 +20,7 @@ local yield_order = require('internal.yield_order')
 local raw_resume = coroutine.resume
 local max, unpack = math.max, unpack
 local show_running, want_tick, count_woken = cells.show_running, cells.want_tick, cells.count_woken
-local is_stopped = cells.is_stopped
+local is_stopped, show_lazy_again = cells.is_stopped, cells.show_lazy_again
 local fibers, new_fiber, new_strand = strands.fibers, strands.new_fiber, strands.new
 local take_coroutine, give_back, IDLE = strands.take_coroutine, strands.give_back, strands.IDLE
 -- A simulation passes a clock. That of the system is cheaper: it costs a fifth of a crossing to Python.
@@ -62,6 +62,9 @@ local function switch(strand)
     end
     running.fiber = fiber
     show_running(fiber.id)
+    if fiber.lacks_context then
+        show_lazy_again(fiber.id, fiber.wave)
+    end
     strand.ready, strand.yielding = false, false
     running.strand, running.outer = strand, previous
     running.depth = running.depth + 1
@@ -240,7 +243,7 @@ end
 -- it waits.
 local function start_strand(fiber, run, ...)
     local strand = new_strand(fiber, run, ...)
-    strand.for_python = true
+    strand.report = strands.report
     switch(strand)
     if not strand.finished then
         last_activation = last_activation + 1
@@ -263,9 +266,12 @@ function scheduler.start(fiber_id, name, lent, handle, ...)
     return strand.activation, fiber.id
 end
 
+-- Set by box.call_wave: called with the strand of a function of a wave that has begun to wait. Returns true if the wave
+-- goes on with the next request.
+scheduler.call_waits = nil
+
 -- Called by Python: runs a registered function, which serves requests one after another, on a new fiber. Whenever it
--- waits, it is called again on another new fiber, to go on with the next request, if `python.call_waits` returns 1.
--- Then Python also ends the context of the fiber that waits, when `finish` has reported its end.
+-- waits, it is called again on another new fiber, to go on with the next request, if `call_waits` says so.
 -- Returns `true, values...` or `false, error bytes` of the fiber that has ended; or true, if all of them wait.
 function scheduler.start_wave(handle, ...)
     take_woken()
@@ -279,16 +285,21 @@ function scheduler.start_wave(handle, ...)
             return strand.ok, unpack(strand.results, 1, strand.count)
         end
         fiber.has_context = false
-    until python.call_waits(strand.activation, fiber.id) == 0
+    until not scheduler.call_waits(strand)
     return true
 end
 
--- Called by Python: notes that the fiber has a context now, which it returns at its end.
+-- Called by Python: notes that the fiber has a context now, which it returns at its end. Returns the wave and the sync of
+-- a function of a wave that has waited: its end is reported in any case.
 function scheduler.keep_context(id)
     local fiber = fibers[id]
-    if fiber then
-        fiber.has_context = true
+    if fiber == nil then
+        return
+    elseif fiber.wave then
+        fiber.lacks_context = false
+        return fiber.wave, fiber.sync
     end
+    fiber.has_context = true
 end
 
 function scheduler.wakeup(fiber)

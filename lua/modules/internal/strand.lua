@@ -28,7 +28,7 @@ function strands.new_fiber(name, id)
     -- The fields that are nil reserve room: a table that grows costs more than all of them.
     local fiber = {
         id = id, name = name or 'lua', csw = 0, strand = nil, has_context = nil, started_by_python = nil,
-        reads_directly = nil, finished = nil,
+        reads_directly = nil, finished = nil, wave = nil, sync = nil, lacks_context = nil,
     }
     fibers[id] = fiber
     return fiber
@@ -37,7 +37,7 @@ end
 function strands.new(fiber, run, ...)
     local parent = fiber.strand
     local strand = {
-        fiber = fiber, run = run, parent = parent, n = select('#', ...), is_first = nil, for_python = nil, co = nil,
+        fiber = fiber, run = run, parent = parent, n = select('#', ...), is_first = nil, report = nil, co = nil,
         ready = nil, yielding = nil, token = nil, outcome = nil, activation = nil, finished = nil, ok = nil, count = nil,
         results = nil, ...
     }
@@ -78,9 +78,9 @@ local function end_fiber(fiber, ok, ...)
     end
 end
 
--- Keeps the values of a strand, or the bytes of its error, for Python, which has started it; passes them to Python if it
--- has gone on with other work meanwhile.
-local function report(strand, ok, ...)
+-- The usual `report` of a strand that Python has started: keeps its values, or the bytes of its error, for Python; passes
+-- them to Python if it has gone on with other work meanwhile.
+function strands.report(strand, ok, ...)
     if strand.activation == nil then
         strand.ok = ok
         if ok then
@@ -105,7 +105,8 @@ local function finish(strand, ok, ...)
     if strand.is_first then
         end_fiber(strand.fiber, ok, ...)
     end
-    if strand.for_python then
+    local report = strand.report
+    if report then
         report(strand, ok, ...)
     end
 end

@@ -19,7 +19,9 @@ import uvloop
 from box.embed import LuaInstance
 from box.iproto import turns
 from box.iproto.calling import FIRST
+from box.iproto.served_calls import Caller
 from box.wire.constants import Key, RequestType
+from box.wire.packet import packet_bounds
 from box.wire.row import Row, decode_row
 from lua.bindings.call_wave import CallWave
 from test.unit.boxlua.calls_support import Client, call, evaluate, general_path, numbered, shown
@@ -483,17 +485,27 @@ async def _served_in_batches(rows: list[Row], ends: list[Row], size: int, direct
         await instance.stop()
 
 
+def _counted_waits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list to which the sync of each function is added that has waited and is replied to by its wave."""
+    waited: list[int] = []
+    functions_ended = Caller.functions_ended
+
+    def counted(self: Caller, replies: bytes, count: int, largest: int) -> None:
+        before, start = len(waited), 0
+        while start < len(replies):
+            start, stop = packet_bounds(replies, start)
+            waited.append(decode_row(replies[start:stop]).sync)
+            start = stop
+        assert len(waited) - before == count
+        functions_ended(self, replies, count, largest)
+
+    monkeypatch.setattr(Caller, "functions_ended", counted)
+    return waited
+
+
 def test_a_function_that_ends_with_a_write_keeps_no_fiber(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Only functions wait that go on after their write, or catch its error."""
-    waited: list[int] = []
-    goes_on = CallWave.goes_on
-
-    def counted(self: CallWave, activation: int, fiber_id: int) -> int:
-        waited.append(self.sync)
-        return goes_on(self, activation, fiber_id)
-
-    monkeypatch.setattr(CallWave, "_exports", {**CallWave._exports, "counted": "call_waits"})
-    monkeypatch.setattr(CallWave, "counted", counted, raising=False)
+    waited = _counted_waits(monkeypatch)
     rows = numbered(
         [call(name, 7) for name in ("put", "changes", "passes_on", "removes", "catches", "puts_late", "put")]
     )
@@ -507,15 +519,7 @@ def test_a_function_that_goes_on_after_some_writes_keeps_no_fiber_again_later(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The stack is not searched at each write of such a function; once it only ends with writes, it waits no more."""
-    waited: list[int] = []
-    goes_on = CallWave.goes_on
-
-    def counted(self: CallWave, activation: int, fiber_id: int) -> int:
-        waited.append(self.sync)
-        return goes_on(self, activation, fiber_id)
-
-    monkeypatch.setattr(CallWave, "_exports", {**CallWave._exports, "counted": "call_waits"})
-    monkeypatch.setattr(CallWave, "counted", counted, raising=False)
+    waited = _counted_waits(monkeypatch)
     text = "local key, is_last = ... if is_last then return s:replace{key} end s:replace{key} return s:get{key}"
     rows = numbered([evaluate(text, number, number > 5) for number in range(1, 201)])
     monkeypatch.setattr("test.unit.boxlua.test_call_waves.SERVER", SERVER + b"rawset(_G, 's', s)\n")

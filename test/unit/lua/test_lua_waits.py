@@ -233,7 +233,7 @@ class FakeLua:
 
 
 def waits_of(lua: FakeLua, fiber_round: Round) -> Waits:
-    cells, woken = memoryview(bytearray(24)).cast("i"), memoryview(bytearray(8 * WOKEN_MAX)).cast("d")
+    cells, woken = memoryview(bytearray(64)).cast("i"), memoryview(bytearray(8 * WOKEN_MAX)).cast("d")
     waits = Waits(asyncio.get_running_loop(), cells, woken, fiber_round, time.perf_counter)
     waits.attach(lua)
     return waits
