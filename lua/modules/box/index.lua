@@ -12,7 +12,8 @@ local ffi = require('ffi')
 local finish = require('box.finish')
 local iterator_types = require('box.iterator_type')
 local msgpack = require('internal.msgpack')
-local READ_OPTIONS = require('msgpackffi').OPTIONS
+-- Those of msgpackffi, but a key of more than 64 bits stays what it is.
+local READ_OPTIONS = setmetatable({is_exact = true}, {__index = require('msgpackffi').OPTIONS})
 local python = require('internal.python')
 local tuples = require('internal.tuple')
 local changes = require('box.changes')

@@ -140,7 +140,8 @@ local function put_negative(value, pos)
     return pos + 9
 end
 
--- Writes a whole number of more than 64 bits as `msgpackffi` does: it becomes 0, the least integer if it is negative.
+-- Writes a whole number of more than 64 bits as `msgpackffi` does, unless the option `is_exact` is set: it becomes 0, the
+-- least integer if it is negative.
 local function put_cast(value, pos)
     number_cell.u = value < 0 and 0x8000000000000000ULL or 0
     return put_cell(pos, value < 0 and 0xd3 or 0xcf)
@@ -155,7 +156,7 @@ local function put_number(cfg, value, pos)
         elseif value >= -0x8000000000000000 then
             return put_negative(value, pos)
         end
-        if cfg.fail and value > -1e63 and value < 1e64 then
+        if cfg.fail and not cfg.is_exact and value > -1e63 and value < 1e64 then
             return put_cast(value, pos)
         end
     end

@@ -596,3 +596,16 @@ def test_a_finalizer_outside_of_fibers_uses_the_data_as_admin(run: Run) -> None:
         assert seen == ["x", "x", 2, "admin", False]
 
     run(body)
+
+
+def test_keys_of_more_than_64_bits_are_not_cut(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box("n = box.schema.space.create('n') n:create_index('pk', {parts = {{1, 'number'}}}) n:replace{0}")
+        await box("u = box.schema.space.create('u') u:create_index('pk') u:replace{0}")
+        found = await box("return n:get(2^64) == nil, n:count(2^64, {iterator = 'LE'}), n:pairs(-2^64):length()")
+        assert found == [True, 1, 0]
+        refused = "Supplied key type of part 0 does not match index part type: expected unsigned"
+        for read in ("u:get(2^64)", "u:select(2^64)", "u:count(2^64)", "u:pairs(2^70)", "u:get{2^64}"):
+            assert await box.fails(read) == refused
+
+    run(body)
