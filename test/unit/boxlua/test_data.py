@@ -329,30 +329,6 @@ def test_a_trigger_that_waits_ends_the_transaction(run: Run) -> None:
     run(body)
 
 
-def test_after_a_trigger_that_waits_a_statement_has_its_result_and_the_commit_fails(run: Run) -> None:
-    async def body(box: Box) -> None:
-        await box(CREATE + "s:on_replace(function() require('fiber').yield() end)")
-        found = await box("box.begin() local t = s:insert{1} local n = s:len() box.rollback() return t, n")
-        assert found == [[1], 0]
-        message = await box.fails("box.begin() s:insert{1} s:insert{2} box.commit()")
-        assert message == "Transaction has been aborted by a fiber yield"
-        assert await box("return box.is_in_txn(), s:len()") == [False, 0]
-
-    run(body)
-
-
-def test_a_trigger_of_a_system_space_that_waits_keeps_the_definition_as_it_was(run: Run) -> None:
-    async def body(box: Box) -> None:
-        await box(CREATE + "name, fields = s.name, #s:format() wait = function() require('fiber').yield() end")
-        await box("box.space._space:on_replace(wait)")
-        for statement in ("s:rename('t')", "s:format({{'id'}})", "box.schema.space.create('t')"):
-            assert await box.fails(statement) == "Transaction has been aborted by a fiber yield"
-        await box("box.space._space:on_replace(nil, wait)")
-        assert await box("return box.space.t == nil, box.space[name].name == name, #s:format() == fields") == [True] * 3
-
-    run(body)
-
-
 def test_failed_writes_are_undone(run: Run) -> None:
     async def body(box: Box) -> None:
         await box(CREATE + "s:insert{1, 'a'} box.error.injection.set('ERRINJ_WAL_IO', true)")
@@ -594,18 +570,5 @@ def test_a_finalizer_outside_of_fibers_uses_the_data_as_admin(run: Run) -> None:
             while not (seen := await box("return unpack(seen)")):
                 await asyncio.sleep(0)
         assert seen == ["x", "x", 2, "admin", False]
-
-    run(body)
-
-
-def test_keys_of_more_than_64_bits_are_not_cut(run: Run) -> None:
-    async def body(box: Box) -> None:
-        await box("n = box.schema.space.create('n') n:create_index('pk', {parts = {{1, 'number'}}}) n:replace{0}")
-        await box("u = box.schema.space.create('u') u:create_index('pk') u:replace{0}")
-        found = await box("return n:get(2^64) == nil, n:count(2^64, {iterator = 'LE'}), n:pairs(-2^64):length()")
-        assert found == [True, 1, 0]
-        refused = "Supplied key type of part 0 does not match index part type: expected unsigned"
-        for read in ("u:get(2^64)", "u:select(2^64)", "u:count(2^64)", "u:pairs(2^70)", "u:get{2^64}"):
-            assert await box.fails(read) == refused
 
     run(body)

@@ -16,7 +16,7 @@ from box.index import rtree_geometry
 from box.index.rtree import RtreeIndex
 from lua.bindings.cursor import OneByOne
 
-from .box_support import Box
+from .box_support import Box, Run
 
 KEYS = (
     *("0", "1", "2", "3", "1.5", "-1", "2^53", "1e300", "0/0", "1ULL", "-1LL", "true", "nil", "box.NULL"),
@@ -316,3 +316,16 @@ def compare(program: list[str], prelude: str) -> None:
         assert fast == general
 
     asyncio.run(body())
+
+
+def test_keys_of_more_than_64_bits_are_not_cut(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box("n = box.schema.space.create('n') n:create_index('pk', {parts = {{1, 'number'}}}) n:replace{0}")
+        await box("u = box.schema.space.create('u') u:create_index('pk') u:replace{0}")
+        found = await box("return n:get(2^64) == nil, n:count(2^64, {iterator = 'LE'}), n:pairs(-2^64):length()")
+        assert found == [True, 1, 0]
+        refused = "Supplied key type of part 0 does not match index part type: expected unsigned"
+        for read in ("u:get(2^64)", "u:select(2^64)", "u:count(2^64)", "u:pairs(2^70)", "u:get{2^64}"):
+            assert await box.fails(read) == refused
+
+    run(body)

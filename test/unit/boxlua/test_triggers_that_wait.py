@@ -165,3 +165,27 @@ def test_a_snapshot_waits_for_a_statement_of_a_transaction_with_definitions(tmp_
             return await node.eval("local committed = f:join() return {committed, o.index.k ~= nil, #s:select() == 1}")
 
     assert asyncio.run(main()) in ([True] * 3, [False] * 3)
+
+
+def test_after_a_trigger_that_waits_a_statement_has_its_result_and_the_commit_fails(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box(_SPACES + "s:on_replace(function() fiber.yield() end)")
+        found = await box("box.begin() local t = s:insert{1} local n = s:len() box.rollback() return t, n")
+        assert found == [[1], 0]
+        message = await box.fails("box.begin() s:insert{1} s:insert{2} box.commit()")
+        assert message == "Transaction has been aborted by a fiber yield"
+        assert await box("return box.is_in_txn(), s:len()") == [False, 0]
+
+    run(body)
+
+
+def test_a_trigger_of_a_system_space_that_waits_keeps_the_definition_as_it_was(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box(_SPACES + "name, fields = s.name, #s:format() wait = function() fiber.yield() end")
+        await box("box.space._space:on_replace(wait)")
+        for statement in ("s:rename('t')", "s:format({{'id'}})", "box.schema.space.create('t')"):
+            assert await box.fails(statement) == "Transaction has been aborted by a fiber yield"
+        await box("box.space._space:on_replace(nil, wait)")
+        assert await box("return box.space.t == nil, box.space[name].name == name, #s:format() == fields") == [True] * 3
+
+    run(body)
