@@ -75,7 +75,7 @@ class LuaInstance:
             machine=machine,
         )
         self.runtime.on_lend = self._share_transaction
-        self.runtime.on_return = self.node.txns.hide_doomed
+        self.runtime.on_return = self._hide_doomed
         self.node.on_close.append(self.runtime.waits.pause)
         bind_modules(self.runtime, self.node)
         self.box = BoxBindings(self.runtime, self.node)
@@ -111,6 +111,11 @@ class LuaInstance:
         """Give the changes of a lone transaction versions, because other fibers may run while Lua has its context."""
         if ctx.txn is not None:
             self.node.txns.share(ctx.txn)
+
+    def _hide_doomed(self, ctx: Context) -> None:
+        """Undo what the aborted transaction of a call has changed, because the caller goes on in a later turn."""
+        if ctx.txn is not None:
+            self.node.txns.hide_doomed(ctx)
 
     def _end_context(self, ctx: Context) -> None:
         """Clean up after a fiber that has ended: roll back its open transaction, and end its session if it had
