@@ -25,10 +25,9 @@ from box.data.marks import FIXARRAY
 from box.errors import BoxError, ErrorCode
 from box.journal.round import Round
 from box.wire.tarantool_version import PACKAGE_VERSION
-from lua.answers import LuaAnswer
 from lua.bindings.fiber import FiberBinding
 from lua.boundary import NoAccess, decode_error, encode_error, error_from_exception
-from lua.fiber import RUNNING_FIBER, WAVE, WOKEN_MAX, Dispatchers, Scheduler, Value, Waits, Waves
+from lua.fiber import RUNNING_FIBER, WAVE, WOKEN_MAX, Dispatchers, LuaAnswer, Scheduler, Value, Waits, Waves
 from lua.machine import Machine
 from lua.standard_output import OUTPUT
 from lua.turn_clock import CLOCKS
