@@ -194,14 +194,20 @@ class ForeignKeys:
         """Prepare for the change of a row; call the methods of the result after the change.
 
         `changed`: the places of the columns that an UPDATE sets. As in Tarantool, parents are looked for only if a
-        column of the foreign key is among them.
+        column of the foreign key is among them, or if the row may be its own parent and loses the key of that.
 
         Raises:
             ClientError: ACCESS_DENIED, the user may not read a parent of the new row.
         """
         keys = self._of_child(space)
         if changed is not None and keys:
-            keys = [key for key in keys if any(child in changed for child, _ in key.links)]
+            keys = [
+                key
+                for key in keys
+                if any(
+                    child in changed or (parent in changed and key.parent_id == space.id) for child, parent in key.links
+                )
+            ]
         if new is not None:
             for key in keys:
                 if all(new[child] is not None for child, _ in key.links):

@@ -419,3 +419,14 @@ def test_an_index_may_be_dropped_if_foreign_keys_use_another_one(db: Session) ->
     assert db.sql("DROP INDEX u2 ON p") == 1
     assert db.error("ALTER TABLE p DROP CONSTRAINT u1")[1].endswith("can not drop a referenced index")
     assert db.error("INSERT INTO c VALUES (1, 1)")[1].endswith("FOREIGN KEY constraint failed")
+
+
+@pytest.mark.parametrize("change", ["id = 12 where id = 11", "id = id + 1 where id > 10"])
+def test_update_or_replace_of_a_row_that_is_its_own_parent(db: Session, change: str) -> None:
+    db.sql("create table own (id int primary key, a int references own(id))")
+    db.sql("insert into own values (11, 11)")
+    assert db.error(f"update or replace own set {change}") == (
+        "SQL_EXECUTE",
+        "Failed to execute SQL statement: FOREIGN KEY constraint failed",
+    )
+    assert db.sql("select * from own") == [[11, 11]]
