@@ -137,18 +137,16 @@ class CallerLike(Protocol):
         """False if no further function shall run for now."""
 
     def functions_wait(self, count: int) -> None:
-        """Hear how many functions of a wave wait."""
+        """Count functions of a wave that have begun to wait."""
 
     def functions_ended(self, replies: bytes, count: int, largest: int) -> None:
-        """Hear of the end of functions that have waited: their replies, with the size of the largest one."""
+        """Send the replies of functions that have waited; `largest` is the size of the largest one in bytes."""
 
     def function_ended(self, ctx: RequestContext, outcome: bytes | BoxError) -> None:
-        """Hear of the end of a function without a reply: its results as one encoded array, or its error."""
+        """Reply to a function; `outcome` is its results as one encoded array, or its error."""
 
     def function_writes(self, sync: int, write: Pending) -> None:
-        """Hear of a function that has ended with a write which is not complete; the end of the write is that of the
-        request, which has this sync.
-        """
+        """Reply at the end of `write`, the last act of a function; `sync` is that of the function's request."""
 
 
 class CallWaveLike(Protocol):

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from box.index import Index
     from box.schema.space import Space
 
+_Resume = Callable[[ReadAhead, int, int, bytes, int], bool]
+"""Moves a new cursor behind the tuples that a loop has passed: see `go_on`. Returns False if the loop is at its end."""
 _WINDOW_SIZE = 4096
 """The bytes of the memory in which a read leaves its tuple for Lua."""
 _WINDOW_HEADER = 8
@@ -151,36 +153,52 @@ def searches_in(space: Space, index: Index, images: TupleImages, keep: Callable[
 
     has_many_keys = index.has_many_keys
 
+    def resume(cursor: ReadAhead, version: int, used: int, last: bytes, nth: int) -> bool:
+        if not has_many_keys:
+            cursor.go_after(last)
+        elif index.version == version:
+            cursor.skip(used)
+        else:
+            return cursor.go_after_nth(last, nth)
+        return True
+
+    if isinstance(index, PlacedIndex):
+        begin_placed = _begin_placed(index, images)
+        return Searches(
+            get, select, count, address, begin_placed, _going_on(space, index, images, keep, _resume_placed), False
+        )
+    if index.has_slots:
+        return Searches(get, select, count, address, None, None, has_many_keys)
+    return Searches(get, select, count, address, begin, _going_on(space, index, images, keep, resume), has_many_keys)
+
+
+def _going_on(
+    space: Space, index: Index, images: TupleImages, keep: Callable[[ReadAhead], int], resume: _Resume
+) -> Callable[..., Outcome]:
+    """Return the function `go_on` of an index."""
+    format_id = index.definition.space_id
+
     def go_on(
         iterator: int, key: bytes, count: int, version: int, used: int, last: bytes, nth: int, size: int
     ) -> Outcome:
-        """Continue after the tuple `last`, the number `used` of the first `count` ones, where it occurs `nth` times."""
+        """Continue after the number `used` of the first `count` tuples. `last` is that tuple, which occurs `nth` times
+        so far, or the numbers of the tuples.
+        """
         if space.indexes.get(index.iid) is not index:
             return None
         if used < count and index.version == version:
             return True
         cursor = ReadAhead(space, index, iterator, unpack(key))
-        if used and not has_many_keys:
-            cursor.go_after(last)
-        elif used and index.version == version:
-            cursor.skip(used)
-        elif used and not cursor.go_after_nth(last, nth):
+        if used and not resume(cursor, version, used, last, nth):
             return None
         rows = cursor.fetch(size, 0)
         return (keep(cursor), *images.blob(rows, format_id)) if rows else None
 
-    if isinstance(index, PlacedIndex):
-        placed = _placed_loops(space, index, images, keep)
-        return Searches(get, select, count, address, *placed, False)
-    if index.has_slots:
-        return Searches(get, select, count, address, None, None, has_many_keys)
-    return Searches(get, select, count, address, begin, go_on, has_many_keys)
+    return go_on
 
 
-def _placed_loops(
-    space: Space, index: PlacedIndex, images: TupleImages, keep: Callable[[ReadAhead], int]
-) -> tuple[Callable[..., Outcome], Callable[..., Outcome]]:
-    """Return `begin` and `go_on` of an index that numbers its tuples: a loop goes on after a number."""
+def _begin_placed(index: PlacedIndex, images: TupleImages) -> Callable[..., Outcome]:
+    """Return the function `begin` of an index that numbers its tuples."""
     format_id = index.definition.space_id
 
     def begin(iterator: int, size: int, *parts: Any) -> Outcome:
@@ -193,20 +211,12 @@ def _placed_loops(
         blob, sizes = images.blob(index.entries_of(numbers), format_id)
         return blob, index.version, sizes, array("Q", numbers).tobytes()
 
-    def go_on(
-        iterator: int, key: bytes, count: int, version: int, used: int, numbers: bytes, nth: int, size: int
-    ) -> Outcome:
-        if space.indexes.get(index.iid) is not index:
-            return None
-        if used < count and index.version == version:
-            return True
-        cursor = ReadAhead(space, index, iterator, unpack(key))
-        if used:
-            cursor.go_after_number(array("Q", numbers)[used - 1])
-        rows = cursor.fetch(size, 0)
-        return (keep(cursor), *images.blob(rows, format_id)) if rows else None
+    return begin
 
-    return begin, go_on
+
+def _resume_placed(cursor: ReadAhead, version: int, used: int, numbers: bytes, nth: int) -> bool:
+    cursor.go_after_number(array("Q", numbers)[used - 1])
+    return True
 
 
 def _decoded(parts: tuple[Any, ...]) -> list[Any]:
